@@ -195,8 +195,8 @@ class Admission:
         ``pending`` is the result of :meth:`acquire`, or None for a new request.
         """
         reason = shortage(self.ledger, label, resources, constraints)
-        held = self.held_by(resources, constraints)
-        return f"{reason}{held}{self.ahead_of(resources, constraints, pending)}"
+        holders = self.held_by(resources, constraints)
+        return f"{reason}{holders}{self.ahead_of(resources, constraints, pending)}"
 
     def preview(
         self,
@@ -212,18 +212,18 @@ class Admission:
         head, *lines = preview(
             self.ledger, label, resources, constraints, None
         ).splitlines()
-        held, ahead = (
+        holders, ahead = (
             self.held_by(resources, constraints),
             self.ahead_of(resources, constraints, None),
         )
-        return "\n".join([f"{head}{held}{ahead}", *lines])
+        return "\n".join([f"{head}{holders}{ahead}", *lines])
 
     def held_by(
         self, resources: Resources, constraints: DeviceConstraints = ANYWHERE
     ) -> str:
         """Names the holders of what a request lacks now, to end a sentence."""
-        held = held_by(self.ledger, resources, constraints, self.holder_names())
-        return f"{held}{shell_hint()}" if held else ""
+        holders = held_by(self.ledger, resources, constraints, self.holder_names())
+        return f"{holders}{shell_hint()}" if holders else ""
 
     def ahead_of(
         self,

@@ -265,9 +265,9 @@ def _sets(
 ) -> Iterator[list[int]]:
     """Yields the devices that a bundle may get: the best, then the other mixtures."""
     usable = sorted(i for i in free if part.allowed is None or i in part.allowed)
-    count, seen = part.units // UNITS, list[Mixture]()
+    count, mixtures = part.units // UNITS, list[Mixture]()
     for devices in resolver.sets(count, usable):
-        seen.append(_models_of(resolver, devices))
+        mixtures.append(_models_of(resolver, devices))
         yield devices
     families: dict[str, dict[DeviceModel, list[Device]]] = {}
     for index in usable:
@@ -279,7 +279,7 @@ def _sets(
             continue
         for counts in product(*(range(min(count, len(m)) + 1) for m in alike.values())):
             mixture = Counter(dict(zip(alike, counts, strict=True)))
-            if sum(counts) == count and mixture not in seen:
+            if sum(counts) == count and mixture not in mixtures:
                 each = zip(counts, alike.values(), strict=True)
                 yield sorted(
                     d.index for n, m in each if n for d in resolver.closest(n, m)
@@ -399,15 +399,15 @@ def _pack_strictly(
 
 
 def _on_one(parts: Sequence[BundleShare], free: Mapping[int, int]) -> _Outcome:
-    left = {
+    rest = {
         index: free[index] - sum(part.units_on(index) for part in parts)
         for index in free
         if all(part.may_be_on(index) for part in parts)
     }
-    roomy = [index for index in left if left[index] >= 0]
+    roomy = [index for index in rest if rest[index] >= 0]
     if not roomy:
         return _NOWHERE
-    best = min(roomy, key=lambda index: (left[index], index))
+    best = min(roomy, key=lambda index: (rest[index], index))
     return _Outcome({part.number: [best] for part in parts})
 
 

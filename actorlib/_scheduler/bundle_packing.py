@@ -184,18 +184,18 @@ class Packing:
     def _sizes_by_scope(self) -> Callable[[int], tuple[int, ...]]:
         """Returns a function that maps a device to the sizes that it may take."""
         scopes = list(dict.fromkeys(size.allowed for size in self._sizes))
-        known: dict[tuple[bool, ...], tuple[int, ...]] = {}
+        by_scopes: dict[tuple[bool, ...], tuple[int, ...]] = {}
 
         def sizes(index: int) -> tuple[int, ...]:
             within = tuple(scope is None or index in scope for scope in scopes)
-            if within not in known:
+            if within not in by_scopes:
                 allowed = {s for s, has in zip(scopes, within, strict=True) if has}
-                known[within] = tuple(
+                by_scopes[within] = tuple(
                     number
                     for number, size in enumerate(self._sizes)
                     if size.allowed in allowed
                 )
-            return known[within]
+            return by_scopes[within]
 
         return sizes
 
@@ -219,19 +219,19 @@ class Packing:
         self,
     ) -> Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, int]]:
         """Returns a function that computes ``_EqualDevices.gain``."""
-        known: dict[object, tuple[int, int]] = {}
+        gains: dict[object, tuple[int, int]] = {}
 
         def gain(sizes: tuple[int, ...], units: tuple[int, ...]) -> tuple[int, int]:
             if self._are_uniform or not sizes:
                 return 1, 1
-            if (sizes, units) not in known:
+            if (sizes, units) not in gains:
                 most = 0, 1
                 for size in sizes:
                     least, on_device = self._sizes[size].units, units[size]
                     if least * most[1] > most[0] * on_device:
                         most = least, on_device
-                known[sizes, units] = most
-            return known[sizes, units]
+                gains[sizes, units] = most
+            return gains[sizes, units]
 
         return gain
 
@@ -351,10 +351,10 @@ class Packing:
         bits, sums = 1, [1]
         most = (2 << self._device_classes[-1].free) - 1
         for number in reversed(sizes):
-            each, left, times = units[number], self._bundles[number], 1
-            while left:
-                bits |= bits << (each * min(times, left)) & most
-                left -= min(times, left)
+            each, remaining, times = units[number], self._bundles[number], 1
+            while remaining:
+                bits |= bits << (each * min(times, remaining)) & most
+                remaining -= min(times, remaining)
                 times *= 2
             sums.append(bits)
         return sums[::-1]
@@ -389,19 +389,19 @@ class Packing:
         sums = self._sums(sizes, device_class.units)
         available = list(self._bundles)
         self._bundles[first] += 1
-        left = device_class.free - device_class.units[first]
+        rest = device_class.free - device_class.units[first]
         room = device_class.least(device_class.free)
-        open_sums = sums[0] & ((2 << left) - 1)
+        open_sums = sums[0] & ((2 << rest) - 1)
         while open_sums:
             units = open_sums.bit_length() - 1
-            if room - device_class.least(device_class.free - left + units) > spare:
+            if room - device_class.least(device_class.free - rest + units) > spare:
                 return
             open_sums ^= 1 << units
             for more in self._subsets(
                 sizes, device_class.units, sums, available, units
             ):
                 if self._is_full(
-                    sizes, device_class.units, available, more, left - units
+                    sizes, device_class.units, available, more, rest - units
                 ):
                     counts = Counter({first: 1})
                     counts.update(dict(more))
@@ -420,20 +420,20 @@ class Packing:
         """Yields the sets of bundles with a given sum, those with the largest first."""
         stack: list[tuple[int, int, tuple[tuple[int, int], ...]]] = [(0, units, ())]
         while stack:
-            number, left, chosen = stack.pop()
+            number, rest, chosen = stack.pop()
             self._steps -= 1
             if self._steps < 0:
                 return
-            if not left:
+            if not rest:
                 yield chosen
                 continue
             size = sizes[number]
             each, most = units_of[size], available[size]
-            for count in range(min(most, left // each) + 1):
-                rest = left - count * each
-                if sums[number + 1] >> rest & 1:
+            for count in range(min(most, rest // each) + 1):
+                remainder = rest - count * each
+                if sums[number + 1] >> remainder & 1:
                     more = ((size, count),) if count else ()
-                    stack.append((number + 1, rest, (*chosen, *more)))
+                    stack.append((number + 1, remainder, (*chosen, *more)))
 
     def _is_full(
         self,

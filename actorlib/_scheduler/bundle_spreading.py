@@ -141,12 +141,12 @@ class Spreading:
             for index in self._free
             if part.may_be_on(index) and self._free[index] >= part.units_on(index)
         )
-        seen: set[object] = set()
+        marks: set[object] = set()
         for index in sorted(roomy, key=self._rank):
             joins = index in self._on
             mark = (self._free[index], joins, self._class_of[index])
-            if mark not in seen and (self._joins or not joins):
-                seen.add(mark)
+            if mark not in marks and (self._joins or not joins):
+                marks.add(mark)
                 yield _Choice(index, joins)
 
     def make(self, choice: _Choice) -> None:

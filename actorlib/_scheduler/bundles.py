@@ -51,14 +51,14 @@ class BundleMember:
 
 def divide_lease(gang: Gang, lease: Lease) -> tuple[Lease, ...]:
     """Divides the lease of a gang among its bundles."""
-    left = {name: lease.of_kind(name) for name in lease.amounts}
+    rest = {name: lease.of_kind(name) for name in lease.amounts}
     bundles: list[Lease] = []
     for bundle, nbytes in zip(gang.bundles, gang.gpu_memory, strict=True):
         shares: list[Share] = []
         for name, units in bundle.amounts.items():
-            count = -(-units // UNITS) if left[name] else 0
-            shares += left[name][:count]
-            del left[name][:count]
+            count = -(-units // UNITS) if rest[name] else 0
+            shares += rest[name][:count]
+            del rest[name][:count]
         amounts = amounts_with(bundle.amounts, shares) if nbytes else bundle.amounts
         bundles.append(Lease(amounts=amounts, shares=tuple(shares)))
     return tuple(bundles)
@@ -147,9 +147,9 @@ class Bundles:
         if member is None:
             raise LookupError(f"{lease} is not held by a member of this group")
         self._free[member.index] = add(self._free[member.index], lease.amounts)
-        left = self._free_units[member.index]
+        units = self._free_units[member.index]
         for share in lease.shares:
-            left[share.device.kind, share.device.index] += share.units
+            units[share.device.kind, share.device.index] += share.units
 
     def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
         """Splits a member's lease: its amount of a counted resource, and the rest.
@@ -196,12 +196,12 @@ class Bundles:
                 continue
             free = self._free[index]
             shares = self._chosen(request, free, self._free_units[index])
-            left = sum(
+            rest = sum(
                 free.get(name, 0) - amount - reserved.sum(index, name)
                 for name, amount in amounts.items()
             )
-            if shares is not None and (best is None or left < best[0]):
-                best = left, index, shares
+            if shares is not None and (best is None or rest < best[0]):
+                best = rest, index, shares
         if best is None:
             return None
         _, index, shares = best
@@ -301,8 +301,8 @@ class _ReservedForWaiters:
         if key in self._floating:
             return False
         total = self._bundles.leases[key[0]].amounts[key[1]]
-        held = self._bundles.held(*key)
-        return delays_no_waiter(total, held, self._waiting[key], amount)
+        leases = self._bundles.held(*key)
+        return delays_no_waiter(total, leases, self._waiting[key], amount)
 
 
 def _is_not_resumed(each: tuple[int, LeaseRequest]) -> bool:

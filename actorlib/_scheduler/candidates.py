@@ -225,12 +225,12 @@ class ConstraintResolver:
         if ranks is None:
             return None
         excluded, models = self.excluded(constraints), self.allowed_models(constraints)
-        left = [
+        indices = [
             index
             for index in sorted(ranks)
             if index not in excluded and self.model_of[index] in models
         ]
-        return sorted(left, key=ranks.__getitem__)
+        return sorted(indices, key=ranks.__getitem__)
 
     def allowed(self, constraints: DeviceConstraints) -> frozenset[int] | None:
         """Returns the devices that a request may get at all; None for all."""
@@ -240,8 +240,8 @@ class ConstraintResolver:
         excluded, models = self.excluded(constraints), self.allowed_models(constraints)
         if not excluded and len(models) == len(self.by_model):
             return None
-        left = (index for model in models for index in self.by_model[model])
-        return frozenset(left).difference(excluded)
+        indices = (index for model in models for index in self.by_model[model])
+        return frozenset(indices).difference(excluded)
 
     def may_overlap(self, one: DeviceConstraints, other: DeviceConstraints) -> bool:
         """Whether two requests may get the same device."""
@@ -268,12 +268,12 @@ class ConstraintResolver:
             usable = self.without_parts(count, ranked, constraints)
             return any(len(alike) >= count for alike in self.by_family(usable))
         gone = [model_of(self.devices[i]) for i in self.excluded(constraints)]
-        left: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for model in self.allowed_models(constraints):
             if count == 1 or not model.is_part:
                 there = len(self.by_model[model]) - gone.count(model)
-                left[model.family] = left.get(model.family, 0) + there
-        return max(left.values(), default=0) >= count
+                counts[model.family] = counts.get(model.family, 0) + there
+        return max(counts.values(), default=0) >= count
 
     def without_parts(
         self, count: int, ranked: Sequence[int], constraints: DeviceConstraints

@@ -128,10 +128,13 @@ class DevicePool:
             return self._choose_among(usable, units, constraints, self._free)
         if isinstance(reserved, Reserved) and reserved.models:
             models = frozenset(self.resolver.allowed_models(constraints))
-            left = models.difference(reserved.models)
-            if not left:
+            models_left = models.difference(reserved.models)
+            if not models_left:
                 return None
-            constraints, reserved = replace(constraints, models=left), reserved.indices
+            constraints, reserved = (
+                replace(constraints, models=models_left),
+                reserved.indices,
+            )
         if not reserved and not constraints.excludes_devices:
             return self._choose_by_model(units, constraints)
         with self._hiding({*reserved, *self.resolver.excluded(constraints)}):
@@ -262,8 +265,8 @@ class DevicePool:
             free = buckets.highest if constraints.spread else buckets.tightest(need)
             if free < need:
                 continue
-            left = free - need
-            rank = (-left if constraints.spread else left, buckets.lowest(free))
+            rest = free - need
+            rank = (-rest if constraints.spread else rest, buckets.lowest(free))
             if best is None or rank < best:
                 best = rank
         if best is None:
@@ -321,12 +324,12 @@ class DevicePool:
             return self._best_set(count, [i for i in whole if free[i] == UNITS])
         # Without bytes the models do not matter: a group may have thousands of devices.
         in_bytes = self.resolver.nbytes(constraints) > 0
-        left = {
+        rest = {
             index: free[index]
             - (self.units_on(index, units, constraints) if in_bytes else units)
             for index in usable
         }
-        roomy = [index for index in usable if left[index] >= 0]
+        roomy = [index for index in usable if rest[index] >= 0]
         if not roomy:
             return None
         if constraints.near is not None:  # the same device is best, then a linked one
@@ -334,7 +337,7 @@ class DevicePool:
             near = {device.index for device in constraints.near if has(device)}
             roomy = [index for index in roomy if index in near] or roomy
         sign = -1 if constraints.spread else 1
-        return [min(roomy, key=lambda index: (sign * left[index], index))]
+        return [min(roomy, key=lambda index: (sign * rest[index], index))]
 
     # Choosing for a gang.
 

@@ -168,19 +168,19 @@ def held_by(
         for n in lacking
         if n in ledger.pools
     }
-    held: list[tuple[str, Mapping[str, int]]] = []
+    holders: list[tuple[str, Mapping[str, int]]] = []
     for lease in ledger.leases:
         mine = {n: _amount_of(lease, n, allowed_by_kind) for n in lacking}
         if any(mine.values()) and id(lease) in holder_names:
-            held.append((holder_names[id(lease)], mine))
-    return describe_holders(held)
+            holders.append((holder_names[id(lease)], mine))
+    return describe_holders(holders)
 
 
-def describe_holders(held: Sequence[tuple[str, Mapping[str, int]]]) -> str:
+def describe_holders(holders: Sequence[tuple[str, Mapping[str, int]]]) -> str:
     """Lists holders with their amounts, the largest first, to end a sentence."""
-    largest_first = sorted(held, key=lambda each: -sum(each[1].values()))
+    largest_first = sorted(holders, key=lambda each: -sum(each[1].values()))
     texts = (f"{Resources.of(amounts)} by {name}" for name, amounts in largest_first)
-    return f". Held: {listed(texts, len(held))}" if held else ""
+    return f". Held: {listed(texts, len(holders))}" if holders else ""
 
 
 def _amount_of(
@@ -535,7 +535,7 @@ def member_shortage(
             share = Share(gpus[0].device, free.get(GPU.name, 0))
             in_bytes = f" (gpu_memory={format_bytes(share.nbytes or 0)})"
         each.append(f"bundle {index}: {rest}{in_bytes}")
-    held = [
+    holders = [
         (holder_names[id(member.lease)], mine)
         for member in bundles.members
         if member.index in usable
@@ -544,7 +544,7 @@ def member_shortage(
     ]
     return (
         f"{request.label} asks {request.described} inside {label}; free there is "
-        f"{listed(each, len(each))}{describe_holders(held)}"
+        f"{listed(each, len(each))}{describe_holders(holders)}"
     )
 
 
@@ -560,13 +560,13 @@ def member_refusal(label: str, request: LeaseRequest, leases: Sequence[Lease]) -
     shares = [share for lease in inside for share in lease.of_kind(GPU.name)]
     is_on_gpu = GPU.name in request.resources.amounts
     if is_on_gpu and not any(_has_room(share, request) for share in shares):
-        held = listed(
+        parts = listed(
             (f"{_part(s.device, s.units)} of GPU {s.device.id}" for s in shares),
             len(shares),
         )
         return (
             f"{request.label} asks {request.described} inside {label}, and {which} "
-            f"{verb} {held or 'no GPU'}: ask for less, or make the bundle larger"
+            f"{verb} {parts or 'no GPU'}: ask for less, or make the bundle larger"
         )
     return (
         f"{request.label} asks {request.described} on devices that are not among "
@@ -583,6 +583,6 @@ def _has_room(share: Share, request: LeaseRequest) -> bool:
 
 
 def _list_bundles(gang: Gang) -> str:
-    shown = "; ".join(gang.described()[:LISTED])
+    first = "; ".join(gang.described()[:LISTED])
     more = len(gang.bundles) - LISTED
-    return f"[{shown}{f' and {more} more' if more > 0 else ''}]"
+    return f"[{first}{f' and {more} more' if more > 0 else ''}]"

@@ -94,14 +94,14 @@ def components(devices: Sequence[Device], *, by_number: bool) -> list[list[Devic
         Each component in index order; a device without neighbours is one component.
     """
     near = neighbours(devices, by_number=by_number)
-    left = set(near)
+    rest = set(near)
     connected: list[list[Device]] = []
     for start in near:
-        component, edge = set[int](), {start} & left
+        component, edge = set[int](), {start} & rest
         while edge:
             component |= edge
-            left -= edge
-            edge = set[int]().union(*(near[place] for place in edge)) & left
+            rest -= edge
+            edge = set[int]().union(*(near[place] for place in edge)) & rest
         if component:
             connected.append([devices[place] for place in sorted(component)])
     return connected
@@ -142,8 +142,8 @@ def _grow(
         most = max(links_to.values(), default=0)
         best = [place for place, ties in links_to.items() if ties == most]
         if not best:
-            left = (place for place in range(len(linked_to)) if place not in chosen)
-            best = list(left) if looks_ahead else [next(left)]
+            rest = (place for place in range(len(linked_to)) if place not in chosen)
+            best = list(rest) if looks_ahead else [next(rest)]
         if looks_ahead:
             added = max(best, key=lambda p: (len(linked_to[p].difference(chosen)), -p))
         else:

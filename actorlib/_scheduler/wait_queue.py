@@ -536,11 +536,11 @@ class _WaitersAhead:
             waiting[each.amount(name)] += each.before(number)
         if amount <= free - sum(units * n for units, n in waiting.items()):
             return True
-        held = self._held.get(name)
-        if held is None:
-            held = self._held[name] = self._ledger.held(name)
+        leases = self._held.get(name)
+        if leases is None:
+            leases = self._held[name] = self._ledger.held(name)
         total = self._ledger.capacity.amounts[name]
-        return delays_no_waiter(total, held, +waiting, amount)
+        return delays_no_waiter(total, leases, +waiting, amount)
 
     def _covers(self, name: str, candidates: Candidates) -> bool:
         reserved = self.reserved.get(name)
