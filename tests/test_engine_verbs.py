@@ -12,7 +12,7 @@ import pytest
 from actorlib._client.engine import AttachedEngine, refusals_of_client
 from actorlib._core.engine import Engine, PlacementGroups, RuntimeEngine
 from actorlib._owner.engine import LocalEngine
-from actorlib._owner.requests.placement_groups import GroupVerbs
+from actorlib._owner.requests.placement_groups import GroupOperations
 from actorlib._worker.executors.serial_executor import SerialOwnerClient
 from actorlib._worker.executors.task_executor import TaskOwnerClient
 from actorlib._worker.requests.async_client import AsyncOwnerClient
@@ -27,7 +27,7 @@ ENGINES: list[tuple[type, type]] = [
     (SerialOwnerClient, Engine),
     (AsyncOwnerClient, Engine),
     (TaskOwnerClient, Engine),
-    (GroupVerbs, PlacementGroups),
+    (GroupOperations, PlacementGroups),
     (GroupRequests, PlacementGroups),
 ]
 """What implements verbs, each with the class that declares them."""

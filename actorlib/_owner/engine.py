@@ -49,7 +49,7 @@ from actorlib._owner.actors.creation import ActorDefinition
 from actorlib._owner.calls.submission import CallSubmitter
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.observation.inspection import Inspector
-from actorlib._owner.requests.placement_groups import GroupVerbs
+from actorlib._owner.requests.placement_groups import GroupOperations
 from actorlib._owner.requests.worker_requests import WorkerRequests
 from actorlib._processes.signal_wakeup import SignalWakeup
 from actorlib._rows.snapshot import Snapshot
@@ -187,7 +187,7 @@ class LocalEngine(RuntimeEngine):
         self._home = self.portal.portal  # used by every call of another thread
         # Actors that other threads have created: the first handle is already counted.
         self._unheld: set[ActorId] = set()
-        self.groups: PlacementGroups = GroupVerbs(
+        self.groups: PlacementGroups = GroupOperations(
             self.actor_table.groups,
             self.portal,
             self.loop,

@@ -1,8 +1,8 @@
-"""Links between workers that call one another often: a socket pair of their own.
+"""Links between workers that call one another often: a socket pair.
 
-The owner makes one, hands an end to each, and does not see their calls from then on. It
-passes on what keeps the order of calls that go either way, and what nobody else knows:
-a cancellation of what a busy worker has called, and that a worker has ended.
+The owner creates the pair, passes an end to each worker, and does not see their calls
+from then on. It relays the frames that keep the order of calls on both routes,
+cancellations of the calls of a busy worker, and the end of a worker.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ OF_LINKS = frozenset(
 )
 """The frames that workers send about links."""
 _TO = 64
-"""Links from one worker at the most: each is a descriptor at both ends."""
+"""The maximum of links from one worker: each is a descriptor at both ends."""
 _FROM = 256
-"""Links to one worker at the most."""
+"""The maximum of links to one worker."""
 _NOT_NOW = 0
 _NEVER = -1
 _SESSIONS = 1 << 23
-"""Sessions whose calls over links have numbers that a frame can carry."""
+"""Sessions below this number may have links: a frame can carry their call numbers."""
 
 
 class LinkBroker:
-    """Makes the links of one runtime, and passes on what its ends cannot.
+    """Creates the links of one runtime, and relays the frames about them.
 
     Args:
-        calls: Which calls of workers the owner knows of.
-        find: Finds the supervisor of an actor, or None.
-        cancel_children: Cancels what a call has made, by the number of the session of
-            the actor that ran it and its own.
+        calls: The unanswered calls of workers.
+        find: Returns the supervisor of an actor, or None.
+        cancel_children: Cancels the calls of a call, given by the number of the session
+            that runs it and its own.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class LinkBroker:
         self._from.pop(session.number, None)
 
     def returned(self, session: WorkerSession, actor: CountedId) -> None:
-        """Forgets a link: its worker has no handle of the actor any more."""
+        """Forgets a link: its worker has no handle of the actor left."""
         linked = self._from.get(session.number)
         if linked:
             linked.pop(actor, None)
@@ -106,12 +106,12 @@ class LinkBroker:
             supervisor.router.callers.parted()
 
     def cancel_children(self, session: int, parent_call: int) -> None:
-        """Tells those who know which calls a call has made over links.
+        """Cancels the calls that a call has made over links.
 
-        Both ends, as either may be busy and read nothing.
+        The frame goes to both ends, as either may be busy and not read.
 
         Args:
-            session: The number of the session of the actor that ran it.
+            session: The number of the session that ran the call.
             parent_call: Its number there.
         """
         linked = self._from.get(session)
@@ -125,7 +125,7 @@ class LinkBroker:
         session.channel.send((LINK_OPENED, actor, self._connect(session, actor)))
 
     def _connect(self, session: WorkerSession, actor: ActorId) -> int:
-        """Makes a link to an actor; gives the session it goes to, or why none."""
+        """Creates a link to an actor; returns its session number, or a refusal."""
         supervisor = self._find(actor)
         if (
             supervisor is None
@@ -169,7 +169,7 @@ class LinkBroker:
         self._cancel_children(number, call)
 
     def _has_link(self, session: WorkerSession, number: int) -> bool:
-        """Whether a worker calls another over a link; else nobody is told anything."""
+        """Whether a worker has a link to another."""
         linked = self._from.get(session.number, {}).values()
         return any(there.number == number for there in linked)
 
@@ -187,9 +187,9 @@ class LinkBroker:
         method: str,
     ) -> None:
         supervisor = self._find(actor)
-        made = WorkerCall(self._calls, session, call, supervisor, method, parent_call)
-        made.number = session.number * LINKED + call
-        self._calls.put(made)
+        sent = WorkerCall(self._calls, session, call, supervisor, method, parent_call)
+        sent.number = session.number * LINKED + call
+        self._calls.put(sent)
         session.cleanup.add(Phase.ANSWERS, self._calls.on_worker_gone)
 
 
@@ -200,13 +200,13 @@ def _open_ones(
 
 
 def _is_connected(caller: WorkerSession, callee: WorkerSession) -> bool:
-    """Gives each of two workers its end of a new link; False if there can be none."""
+    """Passes each of two workers its end of a new link; False if that fails."""
     try:
         ours, theirs = socket_pair()
     except (AttributeError, OSError):  # another system, or no more files
         return False
     with ours, theirs:
-        # The caller's end has a negative name: there may be a link the other way too.
+        # The caller's end has a negative name: there may be a reverse link, too.
         for one, name, end in (
             (callee, caller.number, theirs),
             (caller, -callee.number, ours),
