@@ -31,21 +31,17 @@ def begin_launcher(options: RuntimeOptions) -> TemplateLauncher:
     """
     fill_standard_streams()
     default = "template" if sys.platform == "linux" else "spawn"
-    is_spawned = (options.start_method or default) == "spawn"
-    preload = () if is_spawned else options.preload or ()
+    preload = options.preload or ()
     # An empty list is explicit: nothing is imported for workers.
     method = FORKING if options.preload == () else SHARING
-    begun = begin_template(SPAWNING if is_spawned else method, preload)
-    from actorlib._processes.forkserver_launcher import (  # noqa: PLC0415  # after it
-        SpawnLauncher,
-        TemplateLauncher,
-    )
+    if (options.start_method or default) == "spawn":
+        method, preload = SPAWNING, ()
+    begun = begin_template(method, preload)
+    from actorlib._processes.forkserver_launcher import TemplateLauncher  # noqa: PLC0415  # after it
     from actorlib._processes.worker_output import style_of  # noqa: PLC0415  # after it
 
     loop = asyncio.get_running_loop()
     style = style_of(os.environ, is_shown=options.log_to_driver)
-    if is_spawned:
-        return SpawnLauncher(loop, style=style, begun=begun)
     return TemplateLauncher(
         loop, preload=preload, style=style, method=method, begun=begun
     )

@@ -111,7 +111,11 @@ _DESCRIPTORS = 7
 
 
 class TemplateLauncher:
-    """Starts workers as forks of a warm template.
+    """Starts workers as forks of a warm template, or as fresh interpreters.
+
+    For fresh interpreters (``python -m actorlib._worker``) the template imports nothing
+    and only ends them: on systems where a process cannot be set to die with its parent,
+    only a parent that outlives the owner leaves no process behind.
 
     Args:
         loop: The owner's loop.
@@ -131,6 +135,8 @@ class TemplateLauncher:
         begun: BegunTemplate | None = None,
     ) -> None:
         self.environment: dict[str, str | None] = {}
+        if method == SPAWNING:  # the user's own processes must not inherit ours
+            self.environment["PYTHONPATH"] = os.environ.get("PYTHONPATH")
         self._loop = loop
         self._preload = preload
         self._method = method
@@ -495,26 +501,6 @@ class TemplateLauncher:
         for worker in [*self._queue]:
             self._finish(worker, ProcessExit(error=self._error))
         self._queue.clear()
-
-
-class SpawnLauncher(TemplateLauncher):
-    """Starts workers as fresh interpreters: ``python -m actorlib._worker``.
-
-    The template imports nothing for them. It only ends them: on systems where a process
-    cannot be set to die with its parent, only a parent that outlives the owner leaves
-    no process behind.
-    """
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        *,
-        style: LogStyle,
-        begun: BegunTemplate | None = None,
-    ) -> None:
-        super().__init__(loop, preload=(), style=style, method=SPAWNING, begun=begun)
-        # The user's own processes must not inherit the template's value.
-        self.environment = {"PYTHONPATH": os.environ.get("PYTHONPATH")}
 
 
 class TemplateWorker:

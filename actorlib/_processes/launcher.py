@@ -1,8 +1,8 @@
 """The interfaces of launchers and of launched workers.
 
 A launcher starts and ends processes, independent of actors: it takes a name and returns
-a socket. There are three: ``TemplateLauncher`` forks, ``SpawnLauncher`` starts
-interpreters, and ``InlineLauncher``, in ``_inline``, starts threads.
+a socket. There are two: ``TemplateLauncher`` forks or starts interpreters, and
+``InlineLauncher``, in ``_inline``, starts threads.
 """
 
 from __future__ import annotations
