@@ -138,7 +138,7 @@ class Admission:
         self._serve()
 
     def release(self, lease: Lease) -> None:
-        """Gives a lease back and serves all requests that may be served now.
+        """Releases a lease and serves all requests that may be served now.
 
         Raises:
             LookupError: The lease is not held; nothing has changed.

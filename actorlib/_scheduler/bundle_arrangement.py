@@ -109,7 +109,7 @@ class GangArranger:
         return arrangement
 
     def arrange(self, gang: Gang, free: Mapping[int, int]) -> Arrangement:
-        """Finds the devices of each bundle.
+        """Chooses the devices of each bundle.
 
         Args:
             gang: The bundles and their strategy.

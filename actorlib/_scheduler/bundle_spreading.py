@@ -25,7 +25,7 @@ MAX_STEPS = 2_000
 def match_devices(
     parts: Sequence[BundleShare], free: Mapping[int, int]
 ) -> dict[int, list[int]] | None:
-    """Finds a separate device for each bundle, by number; None if there are too few.
+    """Assigns a separate device to each bundle, by number; None if there are too few.
 
     Args:
         parts: The bundles, each of at most one device.
@@ -47,7 +47,7 @@ def _reassign(
     free: Mapping[int, int],
     on: dict[int, BundleShare],
 ) -> bool:
-    """Finds a device for one more bundle, if necessary by moving other bundles."""
+    """Assigns a device to one more bundle, if necessary by moving other bundles."""
     moves: dict[int, tuple[BundleShare, int | None]] = {}
     movers: deque[tuple[BundleShare, int | None]] = deque([(part, None)])
     while movers:

@@ -138,7 +138,7 @@ class Bundles:
         return sum(share.device.kind == name for share in shares) <= 1
 
     def give_back(self, lease: Lease) -> None:
-        """Takes a member's lease back.
+        """Releases a member's lease.
 
         Raises:
             LookupError: No member holds it. Nothing has changed.

@@ -146,7 +146,7 @@ class DevicePool:
         constraints: DeviceConstraints = ANYWHERE,
         reserved: Collection[int] = NONE_RESERVED,
     ) -> tuple[Share, ...] | None:
-        """Takes a share of one device, or several whole ones; see :meth:`choose`.
+        """Allocates a share of one device, or several whole ones; see :meth:`choose`.
 
         Returns:
             The shares in index order, those of a gang bundle by bundle, or None if
@@ -163,11 +163,11 @@ class DevicePool:
         return self._take_units(chosen, units, self.resolver.nbytes(constraints))
 
     def give_back(self, shares: Iterable[Share]) -> None:
-        """Takes shares back.
+        """Releases shares.
 
         Raises:
             ValueError: More of a device would be free than the whole; the shares before
-                that one have been taken back.
+                that one have been released.
         """
         for share in shares:
             index = share.device.index

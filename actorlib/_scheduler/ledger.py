@@ -133,7 +133,7 @@ class Ledger:
         return lease
 
     def release(self, lease: Lease) -> None:
-        """Takes a lease back.
+        """Releases a lease.
 
         Raises:
             LookupError: The lease is not held: it was given back already, or never

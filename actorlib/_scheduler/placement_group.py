@@ -196,7 +196,7 @@ class Group:
         return True
 
     def leave(self, pending: asyncio.Future[Lease]) -> bool:
-        """Gives up a waiting request; False if it does not wait here."""
+        """Abandons a waiting request; False if it does not wait here."""
         if self._waiting.pop(pending, None) is None:
             return False
         if self._bundles is not None:
@@ -210,7 +210,7 @@ class Group:
         return self._bundles
 
     def release(self, lease: Lease) -> None:
-        """Takes a member's lease back: it is free for other members."""
+        """Releases a member's lease: it is free for other members."""
         self.bundles.give_back(lease)
         self._serve(self.bundles)
         self._give_back()
@@ -284,7 +284,7 @@ class Group:
         return removed
 
     def _give_back(self) -> None:
-        """Gives its lease back, if it is removed and no process is left inside."""
+        """Releases its lease, if it is removed and no process is left inside."""
         if not self.removal or (self._bundles and self._bundles.members):
             return
         pending, self._pending = self._pending, None
@@ -501,13 +501,13 @@ class GroupTable:
             group.remove_member(actor)
 
     def leave(self, pending: asyncio.Future[Lease]) -> bool:
-        """Gives up a request or an unused lease; False if it is not of a group."""
+        """Abandons a request or an unused lease; False if it is not of a group."""
         if pending.done() and not pending.cancelled():
             return self.release(pending.result())
         return any(group.leave(pending) for group in self)
 
     def release(self, lease: Lease) -> bool:
-        """Takes a member's lease back; False if the lease is not of a group."""
+        """Releases a member's lease; False if the lease is not of a group."""
         group = self._group_of_lease.pop(id(lease), None)
         if group is not None:
             group.release(lease)

@@ -222,7 +222,10 @@ def _described(resources: Resources, nbytes: int) -> str:
 
 
 class Priority(enum.Enum):
-    """Which waiters a request may pass; see the rules in ``wait_queue``."""
+    """The priority of a request: it decides which waiters the request may pass.
+
+    The rules are in ``wait_queue``.
+    """
 
     RESUMED = "resumed"
     """A function that has the result it waited for, and requests its CPUs again."""

@@ -99,7 +99,7 @@ class Scheduler:
         return group.acquire(request)
 
     def release(self, lease: Lease) -> None:
-        """Gives a lease back and serves all requests that may be served now.
+        """Releases a lease and serves all requests that may be served now.
 
         Raises:
             LookupError: The lease is not held; nothing has changed.
@@ -108,7 +108,7 @@ class Scheduler:
             self.admission.release(lease)
 
     def leave(self, pending: asyncio.Future[Lease]) -> None:
-        """Gives up a request, or a lease that was granted and never taken."""
+        """Abandons a request, or a lease that was granted and never used."""
         if pending.done() and not pending.cancelled() and pending.exception():
             return
         if not self.groups.leave(pending):

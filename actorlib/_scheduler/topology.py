@@ -1,4 +1,4 @@
-"""Finds devices that belong together: linked ones, and aligned runs of numbers.
+"""Selects devices that belong together: linked ones, and aligned runs of numbers.
 
 The devices of one actor communicate with each other. If some are linked (NVLink, XGMI),
 those with the most links among them are chosen. If a kind shares hardware by number

@@ -94,7 +94,7 @@ class Inquiries:
     def answered(
         self, session: WorkerSession, kind: int, answer: object, number: int = 0
     ) -> None:
-        """Takes the answer of a worker; ignored if there was no question."""
+        """Handles the answer of a worker; ignored if there was no question."""
         for inquiry in self._pending.pop((session.number, kind, number), ()):
             inquiry.take(session, answer)
 

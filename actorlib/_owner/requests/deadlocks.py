@@ -37,11 +37,11 @@ class Wait(NamedTuple, Generic[C]):
     """The wait of an actor's one thread.
 
     Attributes:
-        who: The waiting method, with its class.
+        waiter: The waiting method, with its class.
         call: The call that it waits for.
     """
 
-    who: str
+    waiter: str
     call: C
 
 
@@ -49,11 +49,11 @@ class Need(NamedTuple, Generic[A]):
     """The actor that an unanswered call needs.
 
     Attributes:
-        what: The method, with its class.
+        target: The method, with its class.
         actor: The actor with one thread that has to run it; None if it has several.
     """
 
-    what: str
+    target: str
     actor: A | None
 
 
@@ -61,12 +61,12 @@ class WaitEdge(NamedTuple):
     """One wait of a cycle.
 
     Attributes:
-        who: The waiting method.
-        what: The method that it waits for.
+        waiter: The waiting method.
+        target: The method that it waits for.
     """
 
-    who: str
-    what: str
+    waiter: str
+    target: str
 
 
 class Waits(Generic[A, C]):
@@ -105,7 +105,7 @@ class Waits(Generic[A, C]):
             needed = need(waiting.call) if waiting is not None else None
             if waiting is None or needed is None:
                 return []
-            edges.append(WaitEdge(waiting.who, needed.what))
+            edges.append(WaitEdge(waiting.waiter, needed.target))
             following = needed.actor
         if following != actor:
             return []
@@ -120,15 +120,15 @@ class Waits(Generic[A, C]):
 def cycle_in_words(edges: list[WaitEdge]) -> str:
     """Describes the waits of a cycle, and what to do."""
     first = edges[0]
-    text = f"{first.who} waits for {first.what}"
+    text = f"{first.waiter} waits for {first.target}"
     if len(edges) == 1:
         text += " of the same actor"
     for before, edge in pairwise(edges):
-        if edge.who != before.what:
-            text += f", which is behind {edge.who}"
-        text += f", which waits for {edge.what}"
+        if edge.waiter != before.target:
+            text += f", which is behind {edge.waiter}"
+        text += f", which waits for {edge.target}"
     return (
-        f"{text}, which cannot begin before {first.who} has ended: make one that "
+        f"{text}, which cannot begin before {first.waiter} has ended: make one that "
         "waits async, give a plain class max_concurrency=2, or await it elsewhere"
     )
 
@@ -167,12 +167,12 @@ class Deadlocks:
         if awaited is None:  # answered meanwhile
             return
         supervisor = self._supervisor_of(session.actor)
-        who = (
+        waiter = (
             method
             if supervisor is None
             else _named(supervisor, method, awaited.supervisor)
         )
-        wait = Wait(who, (session.number, call, session.actor))
+        wait = Wait(waiter, (session.number, call, session.actor))
         cycle = self._waits.begin(session.actor, wait, self._need)
         if cycle:
             awaited.drop()  # first: the waiting thread may be the one to run it
@@ -193,8 +193,10 @@ class Deadlocks:
         ):
             return None
         record = awaited.supervisor.record
-        what = _named(awaited.supervisor, awaited.method, self._supervisor_of(waiting))
-        return Need(what, record.id if has_one_thread(record) else None)
+        target = _named(
+            awaited.supervisor, awaited.method, self._supervisor_of(waiting)
+        )
+        return Need(target, record.id if has_one_thread(record) else None)
 
 
 def _named(

@@ -7,6 +7,7 @@ cancellations of the calls of a busy worker, and the end of a worker.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actorlib._base.ids import LINKED
@@ -29,16 +30,12 @@ from actorlib._wire.peer_socket import socket_pair
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from actorlib._base.ids import ActorId, CountedId
     from actorlib._owner.actors.supervisor import ActorSupervisor
     from actorlib._owner.actors.worker_session import WorkerSession
 
-OF_LINKS = frozenset(
-    {LINK_OPEN, LINK_BEGIN, LINK_FENCE, LINK_CANCEL, LINK_CALL_SENT, LINK_CLOSED}
-)
-"""The frames that workers send about links."""
 _TO = 64
 """The maximum of links from one worker: each is a descriptor at both ends."""
 _FROM = 256
@@ -57,6 +54,9 @@ class LinkBroker:
         find: Returns the supervisor of an actor, or None.
         cancel_children: Cancels the calls of a call, given by the number of the session
             that runs it and its own.
+
+    Attributes:
+        handlers: The handlers of the frames that workers send about links.
     """
 
     def __init__(
@@ -70,6 +70,14 @@ class LinkBroker:
         self._cancel_children = cancel_children
         self._linked: dict[int, WorkerSession] = {}
         self._from: dict[int, dict[CountedId, WorkerSession]] = {}
+        self.handlers: Mapping[int, Callable[..., None]] = {
+            LINK_OPEN: self._open,
+            LINK_BEGIN: partial(self._forward, LINK_BEGIN),
+            LINK_FENCE: partial(self._forward, LINK_FENCE),
+            LINK_CANCEL: self._cancel,
+            LINK_CALL_SENT: self._note_sent,
+            LINK_CLOSED: self._close,
+        }
 
     def on_worker_gone(self, session: WorkerSession) -> None:
         """Forgets a worker and its links."""
@@ -90,21 +98,6 @@ class LinkBroker:
             if linked and number in self._linked
         ]
 
-    def serve(self, session: WorkerSession, frame: Frame) -> None:
-        """Serves one of the frames OF_LINKS."""
-        kind = frame[0]
-        if kind == LINK_OPEN:
-            self._open(session, frame[1])
-        elif kind in (LINK_BEGIN, LINK_FENCE):
-            if self._has_link(session, frame[1]):
-                self._tell(frame[1], (kind, session.number))
-        elif kind == LINK_CANCEL:
-            self._cancel(session, *frame[1:])
-        elif kind == LINK_CALL_SENT:
-            self._note_sent(session, *frame[1:])
-        elif (supervisor := self._find(session.actor)) is not None:
-            supervisor.router.callers.parted()
-
     def cancel_children(self, session: int, parent_call: int) -> None:
         """Cancels the calls that a call has made over links.
 
@@ -117,12 +110,21 @@ class LinkBroker:
         linked = self._from.get(session)
         if not linked:
             return
-        self._tell(session, (CANCEL_CHILDREN, 0, parent_call))
+        self._send(session, (CANCEL_CHILDREN, 0, parent_call))
         for there in linked.values():
             there.channel.send((CANCEL_CHILDREN, session, parent_call))
 
     def _open(self, session: WorkerSession, actor: ActorId) -> None:
         session.channel.send((LINK_OPENED, actor, self._connect(session, actor)))
+
+    def _forward(self, kind: int, session: WorkerSession, number: int) -> None:
+        if self._has_link(session, number):
+            self._send(number, (kind, session.number))
+
+    def _close(self, session: WorkerSession, _: int) -> None:
+        supervisor = self._find(session.actor)
+        if supervisor is not None:
+            supervisor.router.callers.parted()
 
     def _connect(self, session: WorkerSession, actor: ActorId) -> int:
         """Creates a link to an actor; returns its session number, or a refusal."""
@@ -165,7 +167,7 @@ class LinkBroker:
         if number != session.number and not self._has_link(session, number):
             return
         if is_unread:
-            self._tell(number, (LINK_CANCEL, call))
+            self._send(number, (LINK_CANCEL, call))
         self._cancel_children(number, call)
 
     def _has_link(self, session: WorkerSession, number: int) -> bool:
@@ -173,7 +175,7 @@ class LinkBroker:
         linked = self._from.get(session.number, {}).values()
         return any(there.number == number for there in linked)
 
-    def _tell(self, number: int, frame: Frame) -> None:
+    def _send(self, number: int, frame: Frame) -> None:
         session = self._linked.get(number)
         if session is not None:
             session.channel.send(frame)

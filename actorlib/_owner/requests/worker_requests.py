@@ -15,7 +15,7 @@ from actorlib._base.log import warn
 from actorlib._owner.calls.response_target import IS_CANCELLED
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.requests.deadlocks import Deadlocks
-from actorlib._owner.requests.peer_links import OF_LINKS, LinkBroker
+from actorlib._owner.requests.peer_links import LinkBroker
 from actorlib._owner.requests.pending_creations import PendingCreations
 from actorlib._owner.requests.placement_groups import serve as serve_group
 from actorlib._owner.requests.worker_calls import (
@@ -70,7 +70,7 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from actorlib._base.ids import ActorId, CountedId, ObjectId
     from actorlib._core.current_call import Deadline
@@ -81,8 +81,6 @@ if TYPE_CHECKING:
 
 _CLIENT_ANSWER = 0.5
 """Seconds that a client may take to report whether it has calls over links."""
-
-_OF_TASK_WORKERS = frozenset({REGISTER_FUNCTION, DURATION, BLOCKED, RESUMED})
 
 
 class WorkerRequests:
@@ -95,7 +93,8 @@ class WorkerRequests:
 
     Attributes:
         links: The links between workers.
-        others: Handlers of the less frequent kinds of frames. Features add their own.
+        others: The handlers of all kinds of frames but CALL_ACTOR and CALL_ACTOR_WITH.
+            Features add their own.
     """
 
     def __init__(
@@ -116,6 +115,10 @@ class WorkerRequests:
         self._creations = PendingCreations(engine, table)
         self.links = LinkBroker(self._calls, find, self.cancel_children)
         self.others: dict[int, Callable[..., None]] = {
+            RELEASE_REFS: self._release,
+            CREATE: self._create,
+            CREATE_ARGUMENTS: lambda _, *fields: self._creations.give(*fields),
+            LIST: self._list,
             AWAIT: self._await_actor,
             END: self._await_actor,
             CANCEL: self._cancel,
@@ -126,14 +129,19 @@ class WorkerRequests:
             GROUP: self._group,
             STREAM_ACK: self._calls.streams.acknowledge,
             OBJECT_ANNOUNCE: self._announce_object,
-            OBJECT_PUT: self._put_object,
+            OBJECT_PUT: lambda _, *fields: table.objects.keep(*fields),
             OBJECT_GET: self._get_object,
-            OBJECT_CANCEL: self._cancel_object,
+            OBJECT_CANCEL: lambda _, name: table.objects.revoke(name),
             RUN: self._run,
             FORCE_CANCEL: self._force,
             STUCK: self._warn_stuck,
-            LINK_CALLS: self._tell_link_calls,
-            NOTE_CALLS: self._cannot_note,
+            REGISTER_FUNCTION: table.pool.functions.register,
+            DURATION: self._note_duration,
+            BLOCKED: self._block,
+            RESUMED: self._resume,
+            LINK_CALLS: self._take_link_calls,
+            NOTE_CALLS: self._stop_noting_calls,
+            **self.links.handlers,
         }
 
     def serve(self, session: WorkerSession, frame: Frame) -> None:
@@ -150,28 +158,20 @@ class WorkerRequests:
             self._call_actor(
                 session, call, parent_call, actor, method, borrowed, payload, headers
             )
-        elif kind == RELEASE_REFS:
-            _, actor, count = frame
-            self._references.release(actor, session.number, count)
-            # Another of its threads may have received a handle since, and a link.
-            if not self._references.has(actor, session.number):
-                self.links.returned(session, actor)
-        elif kind == CREATE:
-            _, call, *creation = frame
-            waiting = WorkerCall(self._calls, session, call) if call else None
-            self._creations.create(waiting, session, *creation)
-        elif kind == CREATE_ARGUMENTS:
-            self._creations.give(*frame[1:])
-        elif kind == LIST:
-            self._list(session, *frame[1:])
         elif kind in self.others:
             self.others[kind](session, *frame[1:])
-        elif kind in OF_LINKS:
-            self.links.serve(session, frame)
-        elif kind in _OF_TASK_WORKERS:
-            self._serve_task_worker(session, *frame)
         else:
             raise ProtocolError(f"no worker sends {name_of(kind)}")
+
+    def _release(self, session: WorkerSession, counted: CountedId, count: int) -> None:
+        self._references.release(counted, session.number, count)
+        # Another of its threads may have received a handle since, and a link.
+        if not self._references.has(counted, session.number):
+            self.links.returned(session, counted)
+
+    def _create(self, session: WorkerSession, call: int, *creation: Any) -> None:
+        waiting = WorkerCall(self._calls, session, call) if call else None
+        self._creations.create(waiting, session, *creation)
 
     def _list(self, session: WorkerSession, call: int, name: str) -> None:
         rows = dump(self._lists[name]())
@@ -267,35 +267,39 @@ class WorkerRequests:
         if worker_call.number:
             self._calls.put(worker_call)
 
-    def _serve_task_worker(
-        self, session: WorkerSession, kind: int, *fields: Any
+    # Workers of functions.
+
+    def _note_duration(
+        self, session: WorkerSession, function: str, seconds: float
     ) -> None:
-        """Serves the frames that only workers of functions send."""
-        pool = self._pool
-        if kind == REGISTER_FUNCTION:
-            pool.functions.register(session, *fields)
-            return
-        worker = pool.workers.by_id.get(session.actor)
+        worker = self._pool.workers.by_id.get(session.actor)
+        if worker is not None:
+            self._pool.note_duration(worker, function, seconds)
+
+    def _block(
+        self, session: WorkerSession, number: int, calls: Collection[int], count: int
+    ) -> None:
+        workers = self._pool.workers
+        worker = workers.by_id.get(session.actor)
         if worker is None:
             return
-        if kind == DURATION:
-            pool.note_duration(worker, *fields)
-        elif kind == BLOCKED:
-            if not worker.tasks:
-                raise ProtocolError("it runs no call that could wait")
-            number, calls, count = fields
-            pending = {call for call in calls if self._calls.get(session.number, call)}
-            missing = count - (len(calls) - len(pending))
-            if calls and missing <= 0:  # the answers are in transit
-                session.channel.send((RESUME, number))
-                return
-            session.when_answered = _until_answered(
-                partial(pool.workers.worker_resumed, worker), pending, missing
-            )
-            pool.workers.worker_blocked(worker, number)
-        else:
+        if not worker.tasks:
+            raise ProtocolError("it runs no call that could wait")
+        pending = {call for call in calls if self._calls.get(session.number, call)}
+        missing = count - (len(calls) - len(pending))
+        if calls and missing <= 0:  # the answers are in transit
+            session.channel.send((RESUME, number))
+            return
+        session.when_answered = _until_answered(
+            partial(workers.worker_resumed, worker), pending, missing
+        )
+        workers.worker_blocked(worker, number)
+
+    def _resume(self, session: WorkerSession, _: int) -> None:
+        worker = self._pool.workers.by_id.get(session.actor)
+        if worker is not None:
             session.when_answered = None
-            pool.workers.worker_resumed(worker)
+            self._pool.workers.worker_resumed(worker)
 
     def _force(self, session: WorkerSession, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
         forced = self._calls.pop(session.number, call)
@@ -319,12 +323,12 @@ class WorkerRequests:
                 inner.method,
             )
 
-    def _cannot_note(self, session: WorkerSession, _: int) -> None:
+    def _stop_noting_calls(self, session: WorkerSession, _: int) -> None:
         supervisor = self._find_actor(session.actor)
         if supervisor is not None:
             supervisor.router.notes_calls = False
 
-    def _tell_link_calls(
+    def _take_link_calls(
         self, session: WorkerSession, calls: Any, count: int, number: int
     ) -> None:
         del count
@@ -375,16 +379,8 @@ class WorkerRequests:
         self._table.objects.expect(name, revoke, unsent)
         session.cleanup.add(Phase.ANSWERS, self._table.objects.on_worker_gone)
 
-    def _put_object(self, session: WorkerSession, name: ObjectId, *value: Any) -> None:
-        del session
-        self._table.objects.keep(name, *value)
-
     def _get_object(self, session: WorkerSession, call: int, name: ObjectId) -> None:
         self._table.objects.fetch(name, self._calls.expect(session, call).answer)
-
-    def _cancel_object(self, session: WorkerSession, name: ObjectId) -> None:
-        del session
-        self._table.objects.revoke(name)
 
     def _cancel_announced(self, session: WorkerSession, call: int) -> None:
         """Cancels a worker's call for another process that has its ref."""
