@@ -562,7 +562,6 @@ class LocalEngine(RuntimeEngine):
         return "it drains" if self._refuses else ""
 
     def admit(self, sock: socket.socket, pid: int, program: str) -> None:
-        """Admits a client; see ``Clients``."""
         if self._clients is None:
             from actorlib._owner.requests.clients import Clients  # noqa: PLC0415  # few have any
 

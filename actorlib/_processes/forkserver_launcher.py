@@ -557,7 +557,6 @@ class TemplateWorker:
         self._outputs.append(OutputPipe("stderr", printer, self._keep))
 
     def child_ends(self) -> list[int]:
-        """Returns the descriptors for the child."""
         ends = [output.write_end for output in self._outputs]
         return [self._child_sock.fileno(), *ends]
 

@@ -247,7 +247,6 @@ class LogStyle:
     is_coloured: bool = False
 
     def format(self, label: str, pid: int, lines: Sequence[bytes]) -> str:
-        """Formats lines of a worker."""
         prefix = f"({label} pid={pid})"
         if self.is_coloured:
             prefix = f"\033[{_COLOURS[pid % len(_COLOURS)]}m{prefix}\033[0m"

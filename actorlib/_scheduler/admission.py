@@ -65,7 +65,6 @@ class Admission:
         self._on_wait = on_wait
 
     def __len__(self) -> int:
-        """Counts the requests that wait."""
         return len(self._waiters)
 
     def acquire(

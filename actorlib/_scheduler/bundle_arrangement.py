@@ -321,7 +321,6 @@ def _fit(shared: _SharedBundles) -> _Outcome:
 
 
 def _pack(shared: _SharedBundles) -> _Outcome:
-    """Places bundles on as few devices as possible."""
     packing = shared.packing()
     first = packing.run()
     if first is None:

@@ -84,11 +84,9 @@ class BundleShare(NamedTuple):
     on_device: UnitsByDevice | None = None
 
     def units_on(self, index: int) -> int:
-        """Returns the units on an allowed device."""
         return self.units if self.on_device is None else self.on_device.units[index]
 
     def may_be_on(self, index: int) -> bool:
-        """Whether a device is allowed."""
         return self.allowed is None or index in self.allowed
 
 

@@ -120,7 +120,6 @@ class Bundles:
         return granted
 
     def index_of(self, lease: Lease) -> int:
-        """Returns the index of the bundle of a member's lease."""
         return self._held[id(lease)].index
 
     def could_fit(self, request: LeaseRequest) -> bool:

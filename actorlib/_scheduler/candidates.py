@@ -87,11 +87,9 @@ class Reserved(Collection[int]):
 
     @property
     def is_everything(self) -> bool:
-        """Whether all devices are reserved."""
         return len(self.models) == len(self._left)
 
     def add(self, candidates: Candidates) -> None:
-        """Reserves the candidates of a request."""
         self.models |= candidates.models
         for index in candidates.indices - self.indices:
             self.indices.add(index)
@@ -158,7 +156,6 @@ class ConstraintResolver:
         }
 
     def has(self, device: Device) -> bool:
-        """Whether a device is of this kind."""
         return device.kind == self.kind.name
 
     # What constraints leave.
@@ -244,7 +241,6 @@ class ConstraintResolver:
         return frozenset(indices).difference(excluded)
 
     def may_overlap(self, one: DeviceConstraints, other: DeviceConstraints) -> bool:
-        """Whether two requests may get the same device."""
         mine, theirs = self.allowed(one), self.allowed(other)
         return mine is None or theirs is None or not mine.isdisjoint(theirs)
 
@@ -255,7 +251,6 @@ class ConstraintResolver:
         return Candidates(frozenset(), self.allowed(constraints) or frozenset())
 
     def none_reserved(self) -> Reserved:
-        """Returns an empty set of reserved devices."""
         return Reserved(self.by_model, self.model_of)
 
     def could_fit(self, units: int, constraints: DeviceConstraints) -> bool:

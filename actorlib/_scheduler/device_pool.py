@@ -234,12 +234,10 @@ class DevicePool:
         return self.choose_within(units, free, constraints) is not None
 
     def free(self, device: Device) -> int:
-        """Returns the free units of one device."""
         return self._free[device.index]
 
     @property
     def free_units(self) -> int:
-        """The units free on all devices together."""
         return sum(buckets.units() for buckets in self._buckets.values())
 
     def state(self) -> str:

@@ -51,7 +51,6 @@ class FreeBuckets:
         return self._buckets[free].first(count) if free in self._buckets else []
 
     def units(self) -> int:
-        """Returns the sum of all free amounts."""
         return sum(free * len(bucket) for free, bucket in self._buckets.items())
 
     def fill(self, free: int, ascending: Iterable[int]) -> None:
@@ -60,14 +59,12 @@ class FreeBuckets:
         insort(self._amounts, free)
 
     def put(self, index: int, free: int) -> None:
-        """Adds one index."""
         if free in self._buckets:
             self._buckets[free].add(index)
         else:
             self.fill(free, (index,))
 
     def drop(self, index: int, free: int) -> None:
-        """Removes one index."""
         bucket = self._buckets[free]
         bucket.remove(index)
         if not bucket:

@@ -80,7 +80,6 @@ class Ledger:
         self._transient: set[int] = set()
 
     def __repr__(self) -> str:
-        """Describes the whole state in one line: the free amounts and the leases."""
         state = " ".join(map(self._state_of, self.capacity.amounts)) or "nothing"
         count = len(self._leases)
         return f"<Ledger {state}, {count} {'lease' if count == 1 else 'leases'}>"
@@ -139,12 +138,7 @@ class Ledger:
             LookupError: The lease is not held: it was given back already, or never
                 granted here. Nothing has changed.
         """
-        if self._leases.pop(id(lease), None) is None:
-            raise LookupError(
-                f"the lease on {Resources(lease.amounts)} is not held: it was given "
-                "back already, or another ledger granted it"
-            )
-        self._transient.discard(id(lease))
+        self._remove(lease)
         for name, amount in lease.amounts.items():
             if name not in self.pools:
                 self._free[name] += amount
@@ -207,7 +201,10 @@ class Ledger:
 
     def _remove(self, lease: Lease) -> None:
         if self._leases.pop(id(lease), None) is None:
-            raise LookupError(f"the lease on {Resources(lease.amounts)} is not held")
+            raise LookupError(
+                f"the lease on {Resources(lease.amounts)} is not held: it was given "
+                "back already, or another ledger granted it"
+            )
         self._transient.discard(id(lease))
 
     def feasible(
@@ -256,7 +253,6 @@ class Ledger:
 
     @property
     def leases(self) -> Iterable[Lease]:
-        """The current leases, in the order in which they were granted."""
         return self._leases.values()
 
     def held(self, name: str) -> Counter[int]:

@@ -80,7 +80,6 @@ class LongWaits:
             self._timer = self._loop.call_at(due + GATHERED, self._report_due)
 
     def close(self) -> None:
-        """Stops reporting."""
         self._waiting.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -110,11 +110,11 @@ class Group:
         if self.removal or pending.cancelled() or self._demand.constraints.gang is None:
             return
         leases = divide_lease(self._demand.constraints.gang, pending.result())
-        bundles = self._bundles = Bundles(leases, self._admission.ledger.pools)
+        self._bundles = Bundles(leases, self._admission.ledger.pools)
         self._ready.notify()
         for waiting in list(self._waiting):
             self._fail_if_never(waiting)
-        self._serve(bundles)
+        self._serve()
 
     @property
     def lease(self) -> Lease | None:
@@ -165,14 +165,13 @@ class Group:
         self._waiting[pending] = request
         if self._bundles is not None and not self.removal:
             self._fail_if_never(pending)
-            self._serve(self._bundles)
+            self._serve()
             if not pending.done():
                 self._table.on_wait()
         return pending
 
     @property
     def waiting(self) -> int:
-        """The number of requests that wait for a part of a bundle."""
         return len(self._waiting)
 
     def change_constraints(
@@ -183,7 +182,7 @@ class Group:
             request = self._waiting[pending]
             self._waiting[pending] = request._replace(constraints=constraints)
             self._fail_if_never(pending)
-            self._serve(self._bundles)
+            self._serve()
 
     def requeue(self, pending: asyncio.Future[Lease]) -> bool:
         """Moves a request to the end of the queue; False if it does not wait here."""
@@ -191,16 +190,14 @@ class Group:
         if request is None:
             return False
         self._waiting[pending] = request
-        if self._bundles is not None:
-            self._serve(self._bundles)
+        self._serve()
         return True
 
     def leave(self, pending: asyncio.Future[Lease]) -> bool:
         """Abandons a waiting request; False if it does not wait here."""
         if self._waiting.pop(pending, None) is None:
             return False
-        if self._bundles is not None:
-            self._serve(self._bundles)
+        self._serve()
         return True
 
     @property
@@ -212,7 +209,7 @@ class Group:
     def release(self, lease: Lease) -> None:
         """Releases a member's lease: it is free for other members."""
         self.bundles.give_back(lease)
-        self._serve(self.bundles)
+        self._serve()
         self._give_back()
 
     def remove_member(self, actor: ActorId) -> None:
@@ -225,7 +222,6 @@ class Group:
         return self.refusal_of(request) or self.explain_member(request)
 
     def explain_member(self, request: LeaseRequest) -> str:
-        """Explains why a request is not granted now."""
         if self._bundles is None:
             return f"{request.label} waits for its group: {self.explain()}"
         holder_names = self._admission.holder_names()
@@ -253,12 +249,12 @@ class Group:
             if not pending.done():
                 pending.set_exception(ActorUnschedulableError(refusal))
 
-    def _serve(self, bundles: Bundles) -> None:
-        if self.removal:
+    def _serve(self) -> None:
+        if self._bundles is None or self.removal:
             return
         # The future of an ended actor is cancelled before its task leaves.
         waiting = [pending for pending in self._waiting if not pending.done()]
-        granted = bundles.serve([self._waiting[pending] for pending in waiting])
+        granted = self._bundles.serve([self._waiting[pending] for pending in waiting])
         for place, lease in granted:
             pending = waiting[place]
             del self._waiting[pending]
@@ -300,7 +296,6 @@ class Group:
     # Inspection.
 
     def explain(self) -> str:
-        """Explains why it is not reserved yet, or where it is."""
         label, demand = self.spec.label, self._demand
         if self.state == "PENDING":
             admission, ledger = self._admission, self._admission.ledger
@@ -316,7 +311,6 @@ class Group:
         return f"{label} is reserved; its bundles are on {devices}"
 
     def info(self) -> GroupInfo:
-        """Returns the row of the group."""
         spec, bundles = self.spec, self._bundles
         return GroupInfo(
             group_id=spec.id.hex(),
@@ -454,7 +448,6 @@ class GroupTable:
             group.give_up("the runtime was shut down")
 
     def forget(self, group: Group) -> None:
-        """Forgets a group that is removed and has given its lease back."""
         number = group.spec.id
         self._by_id.pop(number, None)
         maker = maker_of(number)
@@ -465,7 +458,6 @@ class GroupTable:
         self._long_waits.add(pending, group.spec.id, group.explain, group.spec.label)
 
     def note_lease(self, lease: Lease, group: Group) -> None:
-        """Records the group of a lease."""
         self._group_of_lease[id(lease)] = group
 
     # The actors inside.
@@ -525,7 +517,6 @@ class GroupTable:
         return parts
 
     def index_of(self, lease: Lease) -> int:
-        """Returns the index of the bundle of a member's lease."""
         return self._group_of_lease[id(lease)].bundles.index_of(lease)
 
     def merge(self, lease: Lease, other: Lease) -> Lease:

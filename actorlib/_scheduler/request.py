@@ -137,7 +137,6 @@ class Gang:
         return self.gpu_memory if name == GPU.name else [0] * len(self.bundles)
 
     def described(self) -> list[str]:
-        """Returns a text for each bundle, for messages."""
         each = zip(self.bundles, self.gpu_memory, strict=True)
         return [_described(bundle, nbytes) for bundle, nbytes in each]
 
@@ -194,7 +193,6 @@ class DeviceConstraints:
 
     @property
     def excludes_devices(self) -> bool:
-        """Whether single devices are excluded."""
         return bool(self.apart or self.unfit)
 
     @property
@@ -258,5 +256,4 @@ class LeaseRequest(NamedTuple):
 
     @property
     def described(self) -> str:
-        """The requested amounts, for messages."""
         return described(self.resources, self.constraints)

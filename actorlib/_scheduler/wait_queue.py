@@ -121,7 +121,6 @@ class WaitQueue:
         self._infeasible: OrderedDict[int, Waiter] = OrderedDict()
 
     def __iter__(self) -> Iterator[Waiter]:
-        """Iterates over the waiters, in order of arrival."""
         subqueues = (iter(subqueue) for subqueue in self._subqueues.values())
         return merge(*subqueues, self._infeasible.values(), key=_arrival)
 
@@ -508,7 +507,6 @@ class _WaitersAhead:
                 self.exhausted.add(name)
 
     def leaves_nothing_for(self, request_class: _RequestClass) -> bool:
-        """Whether no waiter of a class can be served."""
         return not self.exhausted.isdisjoint(request_class.names) or any(
             self._covers(name, candidates)
             for name, candidates in request_class.candidates.items()
@@ -521,7 +519,6 @@ class _WaitersAhead:
                 self.staying.setdefault(name, []).append(staying)
 
     def _may_take(self, name: str, amount: int, number: int | None) -> bool:
-        """Whether a request may have that amount of a counted resource."""
         free = self._ledger.free(name)
         if not amount <= free:
             return False

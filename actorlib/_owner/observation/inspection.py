@@ -343,6 +343,5 @@ class Inspector:
 
 
 def _left(headers: Mapping[str, Any]) -> float | None:
-    """Returns the seconds until a call's deadline, or None."""
     deadline = deadline_of(headers)
     return None if deadline is None else deadline[0] - time.monotonic()

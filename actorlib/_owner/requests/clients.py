@@ -121,7 +121,6 @@ class Clients:
         session.channel.send((START, vars(config), b"", None, b""))
 
     def infos(self) -> tuple[ClientInfo, ...]:
-        """Lists the attached clients."""
         return tuple(self._sessions.values())
 
     def title(self, number: int) -> str | None:

@@ -113,7 +113,6 @@ class Waits(Generic[A, C]):
         return edges
 
     def end(self, actor: A) -> None:
-        """Removes the wait of an actor."""
         self._waits.pop(actor, None)
 
 
@@ -179,7 +178,6 @@ class Deadlocks:
             awaited.fail(DeadlockError(cycle_in_words(cycle)))
 
     def on_worker_gone(self, session: WorkerSession) -> None:
-        """Removes the wait of a worker."""
         self._waits.end(session.actor)
 
     def _need(self, key: tuple[int, int, ActorId]) -> Need[ActorId] | None:

@@ -80,7 +80,6 @@ class LinkBroker:
         }
 
     def on_worker_gone(self, session: WorkerSession) -> None:
-        """Forgets a worker and its links."""
         self._linked.pop(session.number, None)
         self._from.pop(session.number, None)
 
@@ -171,7 +170,6 @@ class LinkBroker:
         self._cancel_children(number, call)
 
     def _has_link(self, session: WorkerSession, number: int) -> bool:
-        """Whether a worker has a link to another."""
         linked = self._from.get(session.number, {}).values()
         return any(there.number == number for there in linked)
 

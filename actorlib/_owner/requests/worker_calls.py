@@ -68,7 +68,6 @@ class WorkerCalls:
         self._awaited: dict[tuple[int, int], asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
-        """Counts the calls without an answer."""
         return len(self._calls)
 
     def put(self, call: WorkerCall) -> None:
@@ -98,7 +97,6 @@ class WorkerCalls:
         return request
 
     def get(self, session: int, call: int) -> WorkerCall | None:
-        """Returns an unanswered call; None if it was answered."""
         return self._calls.get((session, call))
 
     def pop(self, session: int, call: int) -> WorkerCall | None:
@@ -128,7 +126,6 @@ class WorkerCalls:
         ]
 
     def children(self, session: int, parent_call: int) -> list[int]:
-        """Returns the child calls of a call, in order."""
         return sorted(self._children.get((session, parent_call), ()))
 
     def cancel_children(
@@ -251,7 +248,6 @@ class WorkerCall:
         return False
 
     def answer(self, frame: Frame) -> None:
-        """Relays the answer."""
         session = self.session
         self._calls.pop(session.number, self.call_id)
         borrowed = frame[-2]
@@ -271,7 +267,6 @@ class WorkerCall:
         self.answer((RESULT, 0, (record.id,), dump(handle)))
 
     def fail(self, error: BaseException) -> None:
-        """Answers with an error."""
         kind = DIED
         if isinstance(error, DeadlineExceededError) and error.is_inherited:
             kind = CANCELLED  # the error goes to the callers of the parent call
@@ -322,7 +317,6 @@ class WorkerStream:
 
     @property
     def session(self) -> WorkerSession:
-        """The reading worker."""
         return self.call.session
 
     @property
@@ -331,7 +325,6 @@ class WorkerStream:
         return self.call.parent_call
 
     def item(self, frame: Frame) -> None:
-        """Relays an item."""
         _, self._number, index, borrowed, payload = frame
         call = self.call
         channel = call.session.channel
@@ -356,12 +349,10 @@ class WorkerStream:
             self.call.drop()
 
     def answer(self, frame: Frame) -> None:
-        """Relays the end of the stream."""
         self.call.answer(frame)
         self._end()
 
     def fail(self, error: BaseException) -> None:
-        """Answers with an error instead of the end of the stream."""
         self.call.fail(error)
         self._end()
 
@@ -378,11 +369,9 @@ class WorkerStreams:
         self._open: dict[int, dict[int, WorkerStream]] = {}
 
     def __len__(self) -> int:
-        """Counts the streams that workers read."""
         return sum(map(len, self._open.values()))
 
     def add(self, stream: WorkerStream) -> None:
-        """Adds a stream that a worker begins to read."""
         call = stream.call
         self._open.setdefault(call.session.number, {})[call.call_id] = stream
 
