@@ -280,9 +280,9 @@ def has_server(options: RuntimeOptions) -> bool:
 
 def _load_local() -> Callable[[LocalNode, RuntimeOptions], LocalEngine]:
     """Loads the engine of one machine, which takes as long as its template."""
-    from actorlib._owner.threadsafe_engine import CrossingEngine
+    from actorlib._owner.engine import LocalEngine
 
-    return CrossingEngine
+    return LocalEngine
 
 
 def _load_with_server() -> Callable[

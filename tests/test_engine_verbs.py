@@ -11,8 +11,8 @@ import pytest
 
 from actorlib._client.engine import AttachedEngine, refusals_of_client
 from actorlib._core.engine import Engine, PlacementGroups, RuntimeEngine
-from actorlib._owner.requests.placement_groups import GroupVerbs
-from actorlib._owner.threadsafe_engine import CrossingEngine
+from actorlib._owner.engine import LocalEngine
+from actorlib._owner.requests.placement_groups import GroupOperations
 from actorlib._worker.executors.serial_executor import SerialOwnerClient
 from actorlib._worker.executors.task_executor import TaskOwnerClient
 from actorlib._worker.requests.async_client import AsyncOwnerClient
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ENGINES: list[tuple[type, type]] = [
-    (CrossingEngine, RuntimeEngine),
+    (LocalEngine, RuntimeEngine),
     (AttachedEngine, RuntimeEngine),
     (SerialOwnerClient, Engine),
     (AsyncOwnerClient, Engine),
     (TaskOwnerClient, Engine),
-    (GroupVerbs, PlacementGroups),
+    (GroupOperations, PlacementGroups),
     (GroupRequests, PlacementGroups),
 ]
 """What implements verbs, each with the class that declares them."""
@@ -116,8 +116,8 @@ def test_verb_when_ray_has_it_then_its_signature_and_table_are_complete(
         (SerialOwnerClient, "share"),
         (AsyncOwnerClient, "loads"),
         (TaskOwnerClient, "suspend"),
-        (CrossingEngine, "interface"),
-        (CrossingEngine, "leave"),
+        (LocalEngine, "interface"),
+        (LocalEngine, "leave"),
         (AttachedEngine, "leave"),
         (AttachedEngine, "interface"),
         *((AttachedEngine, verb) for verb in refusals_of_client("runtime 'x'", 7)),

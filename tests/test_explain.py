@@ -92,7 +92,7 @@ async def test_explain_when_the_type_is_wished_then_the_others_are_not(
         told = runtime.explain(gpus(accelerator_type="RTX-4090")).splitlines()
         assert told[0].endswith("it would go to GPU 1")
         assert told[1:] == [
-            "  GPU 0 (NVIDIA A100-PCIE-40GB): 1 (40 GiB) free, not wished for",
+            "  GPU 0 (NVIDIA A100-PCIE-40GB): 1 (40 GiB) free, not asked for",
             "  GPU 1 (NVIDIA GeForce RTX 4090): 1 (23.99 GiB) free, chosen",
             "  GPU 2 (NVIDIA GeForce RTX 4090): 1 (23.99 GiB) free, has room",
         ]
@@ -124,9 +124,9 @@ async def test_explain_when_nothing_is_free_then_device_by_device(
         "device 1 (free: 0: 0.25, 1: 0.25, 2: 0.25, 3: 0.25). "
         f"Held: {all_held[1]}, {all_held[3]}",
         *lines(
-            "0.25 (12 GiB) free, not wished for",
+            "0.25 (12 GiB) free, not asked for",
             "0.25 (12 GiB) free, too little",
-            "0.25 (12 GiB) free, not wished for",
+            "0.25 (12 GiB) free, not asked for",
             "0.25 (12 GiB) free, too little",
         ),
     ]
@@ -168,7 +168,7 @@ async def test_explain_when_someone_is_ahead_in_line_then_says_who(
     ("number", "wishes", "words"),
     [
         (5, {}, "asks GPU=5; this machine has GPU=4"),
-        (1, {"device": "7"}, "device='7', which is no device of this machine"),
+        (1, {"device": "7"}, "device='7', which is not a device of this machine"),
         (
             1,
             {"accelerator_type": "H100"},

@@ -106,7 +106,7 @@ async def test_actor_when_other_wishes_are_said_then_both_hold(mixed: Runtime) -
 async def test_actor_when_no_card_is_so_large_then_refused_with_what_there_is() -> None:
     assert await refused(looking(gpu_memory="100GB").remote()) == (
         "Looking asks gpu_memory=93.13 GiB; the largest GPU here has 40 GiB (0: NVIDIA "
-        "A100-PCIE-40GB). Ask for that at the most."
+        "A100-PCIE-40GB). Ask for at most that."
     )
     said = await refused(
         looking(gpu_memory="24GiB", accelerator_type="RTX-4090").remote()

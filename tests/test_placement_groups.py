@@ -550,9 +550,9 @@ async def test_member_when_it_names_a_device_outside_then_it_is_refused(
     error = await raised(inside(group, num_gpus=1, device="1").remote())
 
     assert isinstance(error, ActorUnschedulableError)
-    assert "Wish for others" in str(error)
+    assert "Ask for others" in str(error)
     asked = inside(group, num_gpus=1, device="1")
-    assert "Wish for others" in runtime.explain(asked)
+    assert "Ask for others" in runtime.explain(asked)
     assert "free there is bundle 0: GPU=1" in runtime.explain(inside(group, num_gpus=1))
 
 

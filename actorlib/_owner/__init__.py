@@ -2,19 +2,16 @@
 
 In reading order:
 
-* ``engine``: the verbs of the embedded engine, in the owner's process.
-* ``threadsafe_engine``: the embedded engine for threads that are not its loop's, such
-  as scripts'.
-* ``launching``: chooses what starts workers, and has it begin before the rest is
-  loaded.
-* ``machine``: the machine a runtime works on: what there is, and how workers start
-  there: process, pipe, first frame.
-* ``teardown``: the steps of an end, each of them done whatever the others raise; and
-  the cleanup of what was kept for a worker that is gone.
-* ``actors``: the lives of actors, from creation to death.
-* ``calls``: calls without an answer: in order, out, back, again.
+* ``engine``: the operations of the local engine, in the owner's process.
+* ``launching``: starts the launcher of workers before the rest is loaded.
+* ``machine``: the machine of a runtime: its resources, and the start of workers:
+  process, pipe, first frame.
+* ``teardown``: runs all steps of an end even if one fails; and the cleanup after a
+  worker.
+* ``actors``: actors from creation to death.
+* ``calls``: unanswered calls: order, sending, answers, retries.
 * ``functions``: calls of functions, and the workers that run them.
-* ``objects``: references, and the shared memory that values lie in.
-* ``requests``: what workers and attached programs ask of the owner.
-* ``observation``: what is known of a runtime, for whoever asks.
+* ``objects``: references, and the shared memory of values.
+* ``requests``: requests of workers and attached programs.
+* ``observation``: the rows about actors and calls.
 """

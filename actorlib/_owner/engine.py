@@ -1,20 +1,27 @@
-"""The verbs of the embedded engine, in the owner's process.
+"""The operations of the local engine, in the owner's process.
 
-It connects the other subpackages and decides nothing itself: the ledger says who holds
-what, the mailbox which frames go, the exit reason why an actor died.
+It connects the other subpackages and decides nothing itself: the ledger grants leases,
+the mailbox decides which frames are sent, the exit reason explains the end of an actor.
+
+The loop may have a thread of its own, as in the blocking API. Other threads call most
+operations through ``@on_loop`` and wait for the result, so an error is raised in the
+line that caused it. Three frequent operations have faster paths. A call with plain
+arguments is posted without waiting: its ref is created in the calling thread, and a
+burst of calls wakes the loop once. The same holds for a call of a known function and
+for ``retain``. Posted and awaited work shares one queue, so the calls of a thread keep
+their order.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from abc import abstractmethod
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from actorlib._base.ids import BLOCK_KIND, prefix_of_kind
+from actorlib._base.ids import BLOCK_KIND, ActorId, prefix_of_kind
 from actorlib._base.log import warn
 from actorlib._base.process_stat import read_stat
 from actorlib._core.engine import (
@@ -42,7 +49,7 @@ from actorlib._owner.actors.creation import ActorDefinition
 from actorlib._owner.calls.submission import CallSubmitter
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.observation.inspection import Inspector
-from actorlib._owner.requests.placement_groups import GroupVerbs
+from actorlib._owner.requests.placement_groups import GroupOperations
 from actorlib._owner.requests.worker_requests import WorkerRequests
 from actorlib._processes.signal_wakeup import SignalWakeup
 from actorlib._rows.snapshot import Snapshot
@@ -50,14 +57,14 @@ from actorlib._wire.arguments import Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.codec import are_scalars
 from actorlib._wire.function_code import ClassDefinitions
-from actorlib._wire.serialization import encode_plain_call
+from actorlib._wire.serialization import decode_call, encode_plain_call
 from actorlib.exceptions import ActorHandleNotFoundError, RuntimeDrainingError
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from actorlib._base.ids import ActorId, CountedId, ObjectId
+    from actorlib._base.ids import CountedId, ObjectId
     from actorlib._options.actor_options import ActorOptions
     from actorlib._options.callee import Callee
     from actorlib._options.function_options import FunctionSpec
@@ -65,6 +72,7 @@ if TYPE_CHECKING:
     from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._options.shares import ActorShare
     from actorlib._owner.actors.supervisor import ActorSupervisor
+    from actorlib._owner.functions.task_worker import CalledFunction
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.requests.clients import Clients
     from actorlib._rows.snapshot import (
@@ -74,43 +82,44 @@ if TYPE_CHECKING:
         ObjectInfo,
         ObjectOrder,
     )
+    from actorlib._shm.memory import Payload
 
 R = TypeVar("R", ObjectRef[Any], StreamReader)
 T = TypeVar("T")
-FutureVerb = TypeVar("FutureVerb", bound="Callable[..., asyncio.Future[Any]]")
+FutureMethod = TypeVar("FutureMethod", bound="Callable[..., asyncio.Future[Any]]")
 
 _LAST_ANSWERS = 0.5
-"""Seconds that workers may take to tell which calls over links they have."""
+"""Seconds that workers may take to list their calls over links."""
 
 _PATIENCE = 5.0
 """Seconds beyond the grace after which an end is forced, whatever the template does."""
 
 _QUIET = 1.0
-"""Seconds beyond the grace after which the log says which actors an end waits for."""
+"""Seconds beyond the grace after which the log names the actors that have not ended."""
 
 
-def _future_of_actor(verb: FutureVerb) -> FutureVerb:
-    """Asks for a future on the loop, whichever thread calls the verb.
+def _future_of_actor(method: FutureMethod) -> FutureMethod:
+    """Runs a method that returns a future on the loop, from any thread.
 
-    Code on the user's loop gets the future itself, any other gets a ref of it.
+    Code on the user's loop gets the future itself, other code gets a ref of it.
     """
 
-    @wraps(verb)
+    @wraps(method)
     def cross(
         self: LocalEngine, actor: ActorId, *args: Any, **kwargs: Any
     ) -> asyncio.Future[Any]:
         if self.is_on_loop():
-            return verb(self, actor, *args, **kwargs)
-        return self.ref_of(actor, partial(verb, self, actor, *args, **kwargs))
+            return method(self, actor, *args, **kwargs)
+        return self.ref_of(actor, partial(method, self, actor, *args, **kwargs))
 
-    return cast("FutureVerb", cross)
+    return cast("FutureMethod", cross)
 
 
 def _report_late(supervisors: Sequence[ActorSupervisor]) -> None:
     """Logs which actors a shutdown waits for, and whether their template is stopped."""
     from actorlib._processes.forkserver_launcher import silence_reason  # noqa: PLC0415  # few are late
 
-    late = [f"{each.record.label} (pid {each.pid})" for each in supervisors]
+    names = [f"{each.record.label} (pid {each.pid})" for each in supervisors]
     workers = (read_stat(each.pid) for each in supervisors if each.pid)
     parents = {worker.parent for worker in workers if worker is not None}
     reasons = [
@@ -118,22 +127,21 @@ def _report_late(supervisors: Sequence[ActorSupervisor]) -> None:
         for parent in parents
         if (stat := read_stat(parent)) is not None and stat.is_stopped
     ]
-    warn("the shutdown waits for the end of %s%s", ", ".join(late), "".join(reasons))
+    warn("the shutdown waits for the end of %s%s", ", ".join(names), "".join(reasons))
 
 
 class LocalEngine(RuntimeEngine):
     """Runs actors as subprocesses of this process.
 
-    Any thread may call a verb that is decorated: it crosses to the loop. What is
-    frequent is not decorated, as that costs a frame: it looks for itself which thread
-    calls it, and the derived class has what other threads do.
+    Decorated methods cross to the loop from any thread. Frequent ones are not
+    decorated, as that costs a frame: they check the calling thread themselves.
 
     Attributes:
         portal: Calls functions on the loop, from any thread.
         machine: The machine, with the launcher of its workers.
         actor_table: The actors.
-        requests: Serves what workers and clients ask for.
-        memory: The memory that large values are shared in.
+        requests: Serves the requests of workers and clients.
+        memory: The shared memory of large values.
     """
 
     def __init__(self, machine: LocalNode, options: RuntimeOptions) -> None:
@@ -167,44 +175,47 @@ class LocalEngine(RuntimeEngine):
         self.memory = self.actor_table.object_store.memory
         segments = prefix_of_kind(process, BLOCK_KIND)
         self.memory.bind_to(segments, self, is_counted=True)
-        self._supervisors = self.actor_table.by_id  # at hand for every call
+        self._supervisors = self.actor_table.by_id  # used by every call
         self._references = self.actor_table.references
         self._grace = options.grace
         self._name = options.name or ""
         self._thread = threading.get_ident()
         self._definitions = ClassDefinitions(self)
         self._submitter = CallSubmitter(self, self._references, self.loop)
-        self._order = self._submitter.order  # at hand likewise
+        self._order = self._submitter.order  # used by every call
         self._pool = self.actor_table.pool
-        self.groups: PlacementGroups = GroupVerbs(
+        self._home = self.portal.portal  # used by every call of another thread
+        # Actors that other threads have created: the first handle is already counted.
+        self._unheld: set[ActorId] = set()
+        self.groups: PlacementGroups = GroupOperations(
             self.actor_table.groups,
             self.portal,
             self.loop,
             self.actor_table.registry.new_group_id,
-            self._check_taking,
+            self._check_accepts_work,
         )
         self._wakeup = SignalWakeup(self.loop)
         self._closers: list[Callable[[], None]] = []
         self._is_closed = False
-        # Whether new calls of this process are refused: it is closed, or drains.
+        # Whether new calls of this process are refused: closed or draining.
         self._refuses = False
         self._is_in_fork = False
         self._is_ended = False
         env = options.runtime_env
-        self._heritage = InheritedEnv(env) if env else None
+        self._inherited_env = InheritedEnv(env) if env else None
         self.pending = PendingCalls()
         self._features: dict[type[Feature], Feature] = {}
-        self._attaching = threading.Lock()  # the server asks from a thread of its own
+        self._attaching = threading.Lock()  # the server has its own thread
 
-    # The verbs.
+    # The operations.
 
     @override
     def create(self, spec: ActorSpec) -> ActorId:
         if threading.get_ident() != self._thread:
-            return self._create_from_afar(spec)
-        self._check_taking()
-        if self._heritage:
-            spec = self._heritage.given_to(spec)
+            return self._create_from_thread(spec)
+        self._check_accepts_work()
+        if self._inherited_env:
+            spec = self._inherited_env.given_to(spec)
         if self.machine.is_shared:
             refuse_env(spec.options.runtime_env)
             if spec.options.torch:
@@ -215,15 +226,24 @@ class LocalEngine(RuntimeEngine):
         definition = self._definitions.of(name, spec.source, spec.sent)
         arguments = self._submitter.arguments(name, spec.args, spec.kwargs)
         actor = self.actor_table.registry.new_id()
-        made_of = ActorDefinition(definition, spec.interface, spec.options)
         self.actor_table.create(
-            actor, made_of, self._submitter.constructor_arguments(arguments)
+            actor,
+            ActorDefinition(definition, spec.interface, spec.options),
+            self._submitter.constructor_arguments(arguments),
         )
         return actor
 
-    @abstractmethod
-    def _create_from_afar(self, spec: ActorSpec) -> ActorId:
-        """Creates an actor from another thread."""
+    def _create_from_thread(self, spec: ActorSpec) -> ActorId:
+        def create_held() -> ActorId:
+            actor = self.create(spec)
+            # Counts the handle that the thread is about to create: its own count comes
+            # later, and until then there is no other.
+            self.retain(actor)
+            return actor
+
+        actor = self.portal.call(create_held)
+        self._unheld.add(actor)
+        return actor
 
     @override
     def call(
@@ -235,7 +255,7 @@ class LocalEngine(RuntimeEngine):
         supervisor = self._supervisors.get(callee.actor)
         if supervisor is None or self._refuses or threading.get_ident() != self._thread:
             if threading.get_ident() != self._thread:
-                return self._call_from_afar(callee, args, kwargs)
+                return self._call_from_thread(callee, args, kwargs)
             if isinstance(callee, BoundMethod):
                 self._check_not_draining()
                 raise self._gone(callee.actor)
@@ -244,7 +264,7 @@ class LocalEngine(RuntimeEngine):
         if headers is not None or PROPAGATED:
             headers = headers_of(callee)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
-        if not (kwargs or self._order):  # the usual case: all else is the long way
+        if not (kwargs or self._order):  # the usual case: the other path is slower
             payload = args if are_scalars(args) else encode_plain_call(args)
             if payload is not None:
                 supervisor.router.call(ref, callee.name, payload, headers)
@@ -252,14 +272,41 @@ class LocalEngine(RuntimeEngine):
         self._submitter.send(supervisor, ref, callee, args, kwargs, headers)
         return ref
 
-    @abstractmethod
-    def _call_from_afar(
+    def _call_from_thread(
         self,
         callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Makes a call from another thread."""
+        if not isinstance(callee, BoundMethod):
+            return self._call_function_from_thread(callee, args, kwargs)
+        supervisor = self._supervisors.get(callee.actor)
+        payload = None if kwargs else encode_plain_call(args)
+        if payload is None or supervisor is None or self._refuses:
+            return self._call_for(
+                callee.actor, partial(self.call, callee, args, kwargs)
+            )
+        headers = callee.headers
+        if headers is not None or PROPAGATED:
+            headers = headers_of(callee)
+        ref = self._new_ref()
+        ref.callee = callee  # until it has crossed
+        self._home.post(self._send, supervisor, ref, callee, payload, headers)
+        return ref
+
+    def _send(
+        self,
+        supervisor: ActorSupervisor,
+        ref: ObjectRef[Any],
+        callee: BoundMethod,
+        payload: bytes,
+        headers: dict[str, object] | None,
+    ) -> None:
+        if self._order:  # other calls wait for arguments, perhaps to the same actor
+            args, kwargs = decode_call(payload)
+            self._submitter.send(supervisor, ref, callee, tuple(args), kwargs, headers)
+        else:
+            supervisor.router.call(ref, callee.name, payload, headers)
 
     def _call_function(
         self,
@@ -268,15 +315,15 @@ class LocalEngine(RuntimeEngine):
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> R:
-        """Calls a function; gives what gets the answer or the items.
+        """Calls a function; returns ``result``, which gets the answer or the items.
 
         Raises:
             SerializationError: The function or an argument cannot be sent.
         """
         if self._refuses:
             self._check_not_draining()
-        if self._heritage:
-            spec = self._heritage.of(spec)
+        if self._inherited_env:
+            spec = self._inherited_env.of(spec)
         pool = self._pool
         functions = pool.functions
         entry = functions.entries.get(spec) or functions.make_entry(self, spec)
@@ -286,7 +333,7 @@ class LocalEngine(RuntimeEngine):
         payload: bytes | tuple[object, ...] | None = None
         if not kwargs:
             payload = args if are_scalars(args) else encode_plain_call(args)
-        if payload is not None:  # the usual case: everything else is the long way
+        if payload is not None:  # the usual case: the other path is slower
             result.bind(pool, pool.post(result, entry, None, payload, headers))
             return result
         call = Call(
@@ -294,6 +341,35 @@ class LocalEngine(RuntimeEngine):
         )
         self._submitter.post(pool, entry, result, call)
         return result
+
+    def _call_function_from_thread(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        if self._inherited_env:
+            spec = self._inherited_env.of(spec)
+        entry = None if self._refuses else self._pool.functions.entries.get(spec)
+        payload = None if kwargs else encode_plain_call(args)
+        if payload is None or entry is None:
+            return self.portal.call(partial(self.call, spec, args, kwargs))
+        headers = spec.headers
+        if headers is not None or PROPAGATED:
+            headers = headers_of(spec)
+        ref = self._new_ref()
+        ref.callee = spec.name  # until it has crossed
+        self._home.post(self._post, ref, entry, payload, headers)
+        return ref
+
+    def _post(
+        self,
+        ref: ObjectRef[Any],
+        entry: CalledFunction,
+        payload: Payload,
+        headers: dict[str, object] | None,
+    ) -> None:
+        ref.bind(self._pool, self._pool.post(ref, entry, None, payload, headers))
 
     @override
     def stream(
@@ -303,34 +379,28 @@ class LocalEngine(RuntimeEngine):
         kwargs: Mapping[str, object],
     ) -> StreamReader:
         if threading.get_ident() != self._thread:
-            return self._stream_from_afar(callee, args, kwargs)
+            stream = partial(self.stream, callee, args, kwargs)
+            if isinstance(callee, BoundMethod):
+                return self._call_for(callee.actor, stream)
+            return self.portal.call(stream)
         if isinstance(callee, BoundMethod):
             supervisor = self._supervisors.get(callee.actor)
             if supervisor is None or self._refuses:
                 self._check_not_draining()
                 raise self._gone(callee.actor)
             router = supervisor.router
-            reading = StreamReader.of(callee, self.loop, router)
+            reader = StreamReader.of(callee, self.loop, router)
             headers = headers_of(callee)
             payload = None if kwargs or self._order else encode_plain_call(args)
             if payload is not None:
-                router.call(reading, callee.name, payload, headers)
+                router.call(reader, callee.name, payload, headers)
             else:
-                self._submitter.send(supervisor, reading, callee, args, kwargs, headers)
-            return reading
+                self._submitter.send(supervisor, reader, callee, args, kwargs, headers)
+            return reader
         pool = self._pool
-        reading = StreamReader.of(callee, self.loop, pool)
-        reading.allow_force(pool.force_cancel)
-        return self._call_function(reading, callee, args, kwargs)
-
-    @abstractmethod
-    def _stream_from_afar(
-        self,
-        callee: Callee,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> StreamReader:
-        """Calls a generator from another thread."""
+        reader = StreamReader.of(callee, self.loop, pool)
+        reader.allow_force(pool.force_cancel)
+        return self._call_function(reader, callee, args, kwargs)
 
     @on_loop
     def put(self, value: object) -> ObjectRef[Any]:
@@ -372,15 +442,12 @@ class LocalEngine(RuntimeEngine):
         def share() -> ActorShare:
             return self._inspector.share(self._supervisor_of(actor))
 
-        return self.call_about(actor, share)
+        return self._call_for(actor, share)
 
     @override
     def loads(self, actors: Sequence[ActorId]) -> list[int | None]:
-        known = self._supervisors.get
-        return [
-            None if (found := known(actor)) is None else found.router.load
-            for actor in actors
-        ]
+        supervisors = map(self._supervisors.get, actors)
+        return [None if each is None else each.router.load for each in supervisors]
 
     @override
     def dead(self, actor: ActorId) -> asyncio.Future[None]:
@@ -416,25 +483,24 @@ class LocalEngine(RuntimeEngine):
     def retain(self, actor: CountedId) -> None:
         if threading.get_ident() == self._thread:
             self._references.retain(actor, OWNER)
+        elif actor in self._unheld:
+            self._unheld.discard(ActorId(actor))
         else:
-            self._retain_from_afar(actor)
+            self._home.post(self.retain, actor)
 
-    @abstractmethod
-    def _retain_from_afar(self, actor: CountedId) -> None:
-        """Counts a holder for another thread."""
-
+    @override
     def release(self, actor: CountedId) -> None:
-        """Counts a holder less, soon: a destructor may run anywhere; see Engine."""
         if self._is_in_fork:
             return
-        with suppress(RuntimeError):  # the loop is closed, and every actor gone with it
+        # Always later: a destructor may run anywhere.
+        with suppress(RuntimeError):  # the loop is closed: every actor has ended
             if threading.get_ident() == self._thread:
                 self.loop.call_soon(self._references.release, actor, OWNER)
             else:
                 self.loop.call_soon_threadsafe(self._references.release, actor, OWNER)
 
+    @override
     def later(self, callback: Callable[[], None]) -> None:
-        """Calls back from the loop; see Engine."""
         with suppress(RuntimeError):  # the loop is closed
             self.loop.call_soon_threadsafe(callback)
 
@@ -444,7 +510,7 @@ class LocalEngine(RuntimeEngine):
         return self._is_closed
 
     def show_output(self) -> None:
-        """Shows all that workers have printed by now; on the loop."""
+        """Shows all output of workers so far; called on the loop."""
         self.machine.show_output()
 
     @override
@@ -462,42 +528,40 @@ class LocalEngine(RuntimeEngine):
         try:
             await self._end_all()
         finally:
-            self._close_others()
-            self.actor_table.object_store.close()
-            self._wakeup.close()
+            self._close_rest()
 
     def abandon(self) -> Callable[[], None]:
-        """Ends everything at once, where the loop that it was on is closed.
+        """Ends everything at once, when its loop is already closed.
 
         Returns:
-            Blocks until no process is left.
+            A function that blocks until no process is left.
         """
         if self._is_in_fork or self._is_ended:
             return lambda: None
         self._is_closed = self._is_ended = self._refuses = True
         for supervisor in self.actor_table:
             supervisor.close_in_fork()
-        self._close_others()
-        self.actor_table.object_store.close()
-        self._wakeup.close()
+        self._close_rest()
         return self.machine.abandon()
 
-    def at_end(self, close: Callable[[], None]) -> None:
-        """Has something closed at the end of this engine, which it looks into.
+    def _close_rest(self) -> None:
+        closers, self._closers = self._closers, []
+        for close in closers:
+            close()
+        self.actor_table.object_store.close()
+        self._wakeup.close()
 
-        Args:
-            close: Closes it.
-        """
+    def at_end(self, close: Callable[[], None]) -> None:
+        """Registers a function to call at the end of this engine."""
         self._closers.append(close)
 
     def refusal(self) -> str:
-        """Says why no client is let in now; empty if one may be."""
+        """Returns why no client is admitted now; empty if one may be."""
         if self._is_closed:
             return "it is being shut down"
         return "it drains" if self._refuses else ""
 
     def admit(self, sock: socket.socket, pid: int, program: str) -> None:
-        """Takes a client; see ``Clients``."""
         if self._clients is None:
             from actorlib._owner.requests.clients import Clients  # noqa: PLC0415  # few have any
 
@@ -506,7 +570,7 @@ class LocalEngine(RuntimeEngine):
         self._clients.admit(sock, pid, program)
 
     def _plain_calls(self) -> list[CallInfo]:
-        """The calls without what is the user's own in them."""
+        """Lists the calls without the user's context variables."""
         return [replace(call, variables={}) for call in self.calls()]
 
     @override
@@ -516,11 +580,6 @@ class LocalEngine(RuntimeEngine):
             if feature not in self._features:
                 self._features[feature] = feature(self)
             return cast("FeatureT", self._features[feature])
-
-    def _close_others(self) -> None:
-        closers, self._closers = self._closers, []
-        for close in closers:
-            close()
 
     async def _end_all(self) -> None:
         self.machine.enforcement.stop()
@@ -550,14 +609,14 @@ class LocalEngine(RuntimeEngine):
         finally:
             for supervisor in self.actor_table:
                 supervisor.kill("the runtime was shut down")
-            await _insisted(self.machine.aclose())
+            await _complete(self.machine.aclose())
         if ended:
             await asyncio.wait(ended, timeout=_PATIENCE)
 
     # Other threads.
 
-    def call_about(self, actor: ActorId, work: Callable[[], T]) -> T:
-        """Does something with an actor on the loop, and waits for its result.
+    def _call_for(self, actor: ActorId, work: Callable[[], T]) -> T:
+        """Calls a function about an actor on the loop, and waits for its result.
 
         Raises:
             ActorHandleNotFoundError: The runtime was shut down.
@@ -569,7 +628,7 @@ class LocalEngine(RuntimeEngine):
     def ref_of(
         self, actor: ActorId, ask: Callable[[], asyncio.Future[Any]]
     ) -> ObjectRef[Any]:
-        """Returns a ref of a future about an actor, for any thread to wait for."""
+        """Returns a ref of a future about an actor, which any thread may wait for."""
         ref = self._new_ref()
 
         def settle(future: asyncio.Future[Any]) -> None:
@@ -581,20 +640,17 @@ class LocalEngine(RuntimeEngine):
             else:
                 ref.set_exception(error)
 
-        self.call_about(actor, lambda: ask().add_done_callback(settle))
+        self._call_for(actor, lambda: ask().add_done_callback(settle))
         return ref
 
     def is_on_loop(self) -> bool:
-        """Whether this code runs on the user's loop, which awaits futures as they are.
-
-        Threads wait for what they get of any other.
-        """
+        """Whether this code runs on the user's loop, which can await plain futures."""
         if isinstance(self.portal.portal, ThreadedLoop):
             return False
         return asyncio._get_running_loop() is self.loop  # noqa: SLF001  # None, and no error, if there is none
 
     def _new_ref(self) -> ObjectRef[Any]:
-        """A ref that nobody fills yet; until it is sent it is that of any object."""
+        """Returns an empty ref; until its call is sent it counts as an object's."""
         self.portal.hide_refs()  # another loop may gather it
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         ref.bind(self.actor_table.objects, 0)
@@ -610,13 +666,12 @@ class LocalEngine(RuntimeEngine):
         return supervisor
 
     def _gone(self, actor: ActorId) -> ActorHandleNotFoundError:
-        """Why an actor cannot be called by anybody here."""
         return ActorHandleNotFoundError(
             f"actor {actor.hex()} belongs to another process, of which this one is "
             "a fork"
             if self._is_in_fork
             else f"actor {actor.hex()} is of a runtime that was shut down: create "
-            "it anew in the one that runs now"
+            "it again in the current one"
         )
 
     def _check_not_draining(self) -> None:
@@ -626,12 +681,12 @@ class LocalEngine(RuntimeEngine):
                 "new ones from this process"
             )
 
-    def _check_taking(self) -> None:
+    def _check_accepts_work(self) -> None:
         self._check_not_draining()
         self.check_open()
 
     def check_open(self) -> None:
-        """Refuses what a runtime does only while it runs, on its loop's thread.
+        """Checks that the runtime runs, and that this is the thread of its loop.
 
         Raises:
             RuntimeError: It was shut down, or this is another thread.
@@ -642,7 +697,7 @@ class LocalEngine(RuntimeEngine):
 
     def _check_thread(self) -> None:
         if threading.get_ident() != self._thread:
-            raise RuntimeError("this is done by the thread of the runtime's loop")
+            raise RuntimeError("only the thread of the runtime's loop may do this")
 
     # Inspection.
 
@@ -686,7 +741,7 @@ class LocalEngine(RuntimeEngine):
     async def drain(self, patience: float) -> list[CallInfo]:
         self._refuses = True
         deadline, now = self.loop.time() + patience, self.loop.time
-        # One that is answered may have made others, and clients make more.
+        # An answered call may have made others, and clients make further calls.
         while (rest := deadline - now()) > 0:
             of_clients = await self.requests.client_calls(rest)
             under_way = [*self._own_calls(), *of_clients]
@@ -697,7 +752,7 @@ class LocalEngine(RuntimeEngine):
         return unanswered.calls
 
     def _own_calls(self) -> list[asyncio.Future[Any]]:
-        """What this process has called, as far as it has no answer yet."""
+        """Returns the futures of this process's unanswered calls."""
         calls = [*self._pool.unanswered()]
         for supervisor in self.actor_table:
             if supervisor.record.is_actor:
@@ -729,9 +784,11 @@ class LocalEngine(RuntimeEngine):
 
     @on_loop
     def explain_group(self, group: GroupId) -> str:
-        self._check_taking()
-        reserved = self.actor_table.groups.find(group)
-        return reserved.explain() if reserved else f"group {group.hex()} was removed"
+        self._check_accepts_work()
+        placement_group = self.actor_table.groups.find(group)
+        if placement_group is None:
+            return f"group {group.hex()} was removed"
+        return placement_group.explain()
 
     @on_loop
     def explain(self, actor: ActorId) -> str:
@@ -751,8 +808,8 @@ class LocalEngine(RuntimeEngine):
         return text
 
 
-async def _insisted(work: Coroutine[Any, Any, None]) -> None:
-    """Does work that has an end to its end, however often the wait is cancelled."""
+async def _complete(work: Coroutine[Any, Any, None]) -> None:
+    """Awaits work that ends in bounded time, even if the wait is cancelled."""
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():

@@ -1,7 +1,7 @@
-"""Chooses what starts the workers of this machine, and has it begin early.
+"""Starts the launcher of this machine's workers early.
 
-The template loads about as long as the owner's engine does. So its process is begun
-here before anything is imported that this does not need, and all else meanwhile.
+The template loads about as long as the owner's engine. So its process is started here
+before other imports, which then run at the same time.
 """
 
 from __future__ import annotations
@@ -25,30 +25,23 @@ if TYPE_CHECKING:
 
 
 def begin_launcher(options: RuntimeOptions) -> TemplateLauncher:
-    """Makes what starts workers as processes; its template is loading by then.
+    """Creates the launcher of worker processes; its template is already loading.
 
-    It takes the template where forking a clean process is safe: on Linux.
-
-    Args:
-        options: How workers are started, and how what they print is shown.
+    By default, workers are forked where forking a clean process is safe: on Linux.
     """
     fill_standard_streams()
     default = "template" if sys.platform == "linux" else "spawn"
-    is_spawned = (options.start_method or default) == "spawn"
-    preload = () if is_spawned else options.preload or ()
-    # An empty list is the user's word: nothing is imported for workers.
+    preload = options.preload or ()
+    # An empty list is explicit: nothing is imported for workers.
     method = FORKING if options.preload == () else SHARING
-    begun = begin_template(SPAWNING if is_spawned else method, preload)
-    from actorlib._processes.forkserver_launcher import (  # noqa: PLC0415  # behind it
-        SpawnLauncher,
-        TemplateLauncher,
-    )
-    from actorlib._processes.worker_output import style_of  # noqa: PLC0415  # likewise
+    if (options.start_method or default) == "spawn":
+        method, preload = SPAWNING, ()
+    begun = begin_template(method, preload)
+    from actorlib._processes.forkserver_launcher import TemplateLauncher  # noqa: PLC0415  # after it
+    from actorlib._processes.worker_output import style_of  # noqa: PLC0415  # after it
 
     loop = asyncio.get_running_loop()
     style = style_of(os.environ, is_shown=options.log_to_driver)
-    if is_spawned:
-        return SpawnLauncher(loop, style=style, begun=begun)
     return TemplateLauncher(
         loop, preload=preload, style=style, method=method, begun=begun
     )

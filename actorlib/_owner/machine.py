@@ -1,4 +1,4 @@
-"""The machine a runtime works on: what there is, and how workers start there."""
+"""The machine of a runtime: its resources, and the start of workers."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ from actorlib.accelerators import (
     inventory,
 )
 from actorlib.accelerators.claims import DeviceClaims, describe_claims
+from actorlib.accelerators.host import oom_kills
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -65,38 +66,35 @@ HIDE_SWITCH = "ACTORLIB_HIDE_DEVICES"
 _CROWDED = 0.95
 """The part of the memory in use from which on idle workers are ended."""
 _LOOK_INTERVAL = 1.0
-"""Seconds between two looks at what the kernel killed that nobody needs by itself."""
+"""Seconds between two reads of the kernel's counter that only prepare later ones."""
 
 
 class LocalNode:
-    """Knows what a machine has, and launches processes there.
+    """The resources of a machine, and its launcher of processes.
 
     Args:
-        host: The window on it.
-        found: The devices that may be granted.
+        host: Reads the state of the machine.
+        inventory: The devices that may be granted, and the reasons for the others.
         capacity: Everything that may be granted, devices included.
         launcher: Starts workers.
-        claims: Tells other programs which of the devices this one has.
-        enforcement: Makes shares of the devices hold.
+        claims: Claims the devices for other programs to see.
+        enforcement: Enforces shares of the devices.
 
     Attributes:
         host: As given.
-        inventory: The devices that may be granted, and why not more.
-        capacity: As given.
-        enforcement: As given.
-        id: Its own, in hex.
+        id: The id of the machine, in hex.
     """
 
     def __init__(
         self,
         host: Host,
-        found: Inventory,
+        inventory: Inventory,
         capacity: Resources,
         launcher: Launcher,
         claims: DeviceClaims,
         enforcement: Enforcement,
     ) -> None:
-        self.inventory = found
+        self.inventory = inventory
         self.capacity = capacity
         self.enforcement = enforcement
         self.id = hashlib.blake2b(platform.node().encode(), digest_size=16).hexdigest()
@@ -114,17 +112,17 @@ class LocalNode:
         make_tiers: Callable[[Site], Sequence[Tier]],
         meanwhile: Callable[[], object] | None = None,
     ) -> LocalNode:
-        """Looks around and makes ready to start workers.
+        """Detects the devices and prepares the launcher.
 
         Args:
-            options: What was declared, and how workers are started.
-            launcher: Starts them; closed if this fails.
-            make_tiers: Makes what enforces shares there, the weakest first.
+            options: The declared resources, and how workers are started.
+            launcher: Starts workers; closed if this fails.
+            make_tiers: Creates the tiers that enforce shares, the weakest first.
             meanwhile: Called in another thread while the template starts.
 
         Raises:
             ValueError: More is declared than the owner may see, or than is free.
-            EnforcementRefused: No device can have the enforcement that is asked.
+            EnforcementRefused: No device can have the requested enforcement.
             TimeoutError: Another program keeps choosing free devices.
             TemplateError: Workers cannot be started.
         """
@@ -133,8 +131,8 @@ class LocalNode:
         close_in_forks(claims, DeviceClaims.release)
         starting = asyncio.get_running_loop().create_task(launcher.start())
         try:
-            found, enforcement = await asyncio.to_thread(
-                _look_around,
+            grantable, enforcement = await asyncio.to_thread(
+                _detect,
                 host,
                 claims,
                 options,
@@ -142,7 +140,7 @@ class LocalNode:
                 meanwhile,
                 is_inline=launcher.environment is None,
             )
-            capacity = _capacity(host, found, options)
+            capacity = _capacity(host, grantable, options)
             await starting
         except BaseException:
             starting.cancel()
@@ -151,15 +149,15 @@ class LocalNode:
             await launcher.aclose()
             raise
         enforcement.watch(asyncio.get_running_loop())
-        return cls(host, found, capacity, launcher, claims, enforcement)
+        return cls(host, grantable, capacity, launcher, claims, enforcement)
 
     @property
     def is_shared(self) -> bool:
-        """Whether workers live in this process."""
+        """Whether workers are threads of this process."""
         return self._launcher.environment is None
 
     def launch(self, name: str, lease: Lease) -> WorkerProcess:
-        """Starts a worker for an actor that holds a lease.
+        """Starts a worker that will use the lease.
 
         Raises:
             TemplateError: It cannot be started.
@@ -170,57 +168,54 @@ class LocalNode:
     def settings(
         self, number: int, lease: Lease, options: ActorOptions
     ) -> tuple[dict[str, str | None], dict[str, object]]:
-        """Makes what a worker sets before it imports the user's code.
+        """Returns the settings of a worker before it imports the user's code.
 
         Args:
-            number: That of its session.
-            lease: What it holds.
-            options: What is asked.
+            number: The number of its session.
+            lease: Its lease.
+            options: Its options.
 
         Returns:
-            Its variables, and what features do there.
+            Its variables, and the entries of features.
         """
-        its_own = self._launcher.environment
-        if its_own is None:
+        of_launcher = self._launcher.environment
+        if of_launcher is None:
             return {}, {}
         environ = self.host.environ
         own = variables_of(options.runtime_env, environ)
         # A copy of the environment takes as long as the rest of a placement's options.
-        known = {**environ, **own} if own else environ
+        combined = {**environ, **own} if own else environ
         hide = options.accelerators != "inherit"
         if options.accelerators is None:
             hide = environ.get(HIDE_SWITCH, "1").lower() not in ("0", "false")
-        made: dict[str, str | None] = {
-            **its_own,
-            **thread_caps(lease.amounts.get(CPU, 0), known),
+        variables: dict[str, str | None] = {
+            **of_launcher,
+            **thread_caps(lease.amounts.get(CPU, 0), combined),
             **environment(lease, self.inventory, hide=hide, environ=environ),
-            **own,  # the user's word is the last
+            **own,  # the user's values override all others
         }
         if not _is_limited(lease, options, self.enforcement):
-            return made, {}
+            return variables, {}
         grant = self.enforcement.grant(lease, options)
         entries: dict[str, object] = {}
         for tier in grant.tiers:
-            # The user's word is among what was known.
-            settings = tier.settings(number, grant, own, known)
-            made |= settings.variables
+            # The tier sees the user's values in ``combined``.
+            settings = tier.settings(number, grant, own, combined)
+            variables |= settings.variables
             if settings.entry is not None:
                 entries[tier.word] = settings.entry
-        return made, entries
+        return variables, entries
 
     def environ(self) -> dict[str, str]:
-        """Copies the environment of this process: to ask that itself is slow."""
+        """Copies the environment: each access to the original is slow."""
         return dict(self.host.environ)
 
     def share(
         self, lease: Lease, options: ActorOptions, environ: Mapping[str, str]
     ) -> ActorShare:
-        """Tells what is held, and what makes it hold.
+        """Describes the devices of a lease, and how the shares are enforced.
 
-        Args:
-            lease: What is held.
-            options: What is asked.
-            environ: The environment of this process.
+        ``environ`` is the environment of this process.
         """
         own = variables_of(options.runtime_env, environ)
         return self.enforcement.shown(
@@ -230,46 +225,39 @@ class LocalNode:
     def mask(
         self, lease: Lease, options: ActorOptions, environ: Mapping[str, str]
     ) -> str | None:
-        """Says what the visibility variable of a worker with this lease is.
+        """Returns the visibility variable of a worker with this lease.
 
-        Args:
-            lease: What is held.
-            options: What is asked.
-            environ: The environment of this process.
+        ``environ`` is the environment of this process.
         """
         if self.is_shared:
             return None
         own = variables_of(options.runtime_env, environ)
-        # What hides other families changes nothing of what opens those that are held.
-        shown = environment(lease, self.inventory, hide=False, environ=environ)
+        # Hiding other families does not change the variables of the granted ones.
+        variables = environment(lease, self.inventory, hide=False, environ=environ)
         grant = self.enforcement.grant(lease, options)
         for tier in grant.tiers:
-            shown |= tier.visible(grant)
-        shown |= own
-        held = {share.device.family for share in lease.shares}
+            variables |= tier.visible(grant)
+        variables |= own
+        granted = {share.device.family for share in lease.shares}
         masks = [
-            shown.get(family.visible_env)
+            variables.get(family.visible_env)
             for family in self.inventory.families
-            if family.family in held
+            if family.family in granted
         ]
         return next(iter(masks), None)
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
-        """Has the driver save and restore the processes of workers."""
-        from actorlib._enforcement.checkpoints import Checkpoints  # noqa: PLC0415  # few ask for it
+        """Saves and restores the device state of worker processes by the driver."""
+        from actorlib._enforcement.checkpoints import Checkpoints  # noqa: PLC0415  # rarely used
 
         return Checkpoints(self.host.environ)
 
     def suspension_fault(self, lease: Lease, options: ActorOptions) -> str:
-        """Says why a worker's work cannot be taken off what it holds.
-
-        Args:
-            lease: What it holds.
-            options: What is asked.
+        """Returns why a worker cannot be suspended.
 
         Returns:
-            Empty if it can, as far as is known before the driver is asked.
+            Empty if it can be, judged without the driver.
         """
         if self.is_shared:
             return INLINE
@@ -280,37 +268,37 @@ class LocalNode:
             )
         grant = self.enforcement.grant(lease, options)
         for tier in grant.tiers:
-            if why := tier.suspension_fault(grant):
-                return why
-        from actorlib._enforcement.checkpoints import lease_fault  # noqa: PLC0415  # few ask for it
+            if fault := tier.suspension_fault(grant):
+                return fault
+        from actorlib._enforcement.checkpoints import lease_fault  # noqa: PLC0415  # rarely used
 
         return lease_fault(lease, self.host.system)
 
     def accelerator_ids(
         self, lease: Lease, options: ActorOptions
     ) -> dict[str, list[int | str]]:
-        """Gives the ids of a lease's devices by kind, as the user is told them."""
+        """Returns the ids of a lease's devices by kind, as users see them."""
         own = variables_of(options.runtime_env, self.host.environ)
         return accelerator_ids(lease, self.inventory, own)
 
     def is_memory_short(self) -> bool:
-        """Whether the kernel has killed for lack of memory since the last look."""
+        """Whether the kernel has killed for lack of memory since the last call."""
         before, self._oom_kills = self._oom_kills, _oom_kills(self.host)
         self._next_look = time.monotonic() + _LOOK_INTERVAL
         return self._oom_kills > before
 
     def note_memory_kills(self) -> None:
-        """Looks as ``is_memory_short`` does, for ends that need no reason.
+        """Reads the counter as ``is_memory_short`` does, for ends that need no reason.
 
-        What was killed before such an end is not to blame for a later one. But they
-        come in hundreds, and a look takes 50 us: it is not taken again within a second.
+        So kills before such an end are not the reason of a later end. But there can be
+        hundreds of these ends, and a read takes 50 us: at most one in a second.
         """
         if time.monotonic() >= self._next_look:
             self.is_memory_short()
 
     @property
     def parallel(self) -> int:
-        """Says how many workers without a slot are worth their memory."""
+        """The useful number of workers without a slot."""
         return max(2, self.capacity.amounts.get(CPU, 0) // UNITS)
 
     def has_little_memory(self) -> bool:
@@ -319,19 +307,23 @@ class LocalNode:
         return usage is not None and usage.fraction > _CROWDED
 
     def shareable(self, options: RuntimeOptions) -> int:
-        """Says how many bytes of shared memory large values may take."""
+        """Returns the maximum of shared memory for large values, in bytes."""
         if self.is_shared:
-            return 0  # the workers are threads: there is nobody to share with
+            return 0  # the workers are threads: they need no shared memory
         if options.object_store_memory is None:
             return self.host.memory() * 3 // 10
         return bytes_of("object_store_memory", options.object_store_memory)
 
     def show_output(self) -> None:
-        """Shows all that workers have printed by now; see Launcher."""
+        """Shows all output of workers so far; see Launcher."""
         self._launcher.show_output()
 
     def abandon(self) -> Callable[[], None]:
-        """Ends everything, where the loop is closed; gives what waits for that."""
+        """Ends everything when the loop is already closed.
+
+        Returns:
+            A function that blocks until everything has ended.
+        """
         wait, remove_rest = self._launcher.abandon(), self.enforcement.abandon()
 
         def wait_for_all() -> None:
@@ -342,9 +334,9 @@ class LocalNode:
         return wait_for_all
 
     async def aclose(self) -> None:
-        """Ends everything that still runs and leaves nothing."""
-        # The last one first, and each whatever the others raise. Until the workers are
-        # gone the devices are not free.
+        """Ends all processes, the enforcement and the claims."""
+        # The last one first, each even if others raise. The devices are not free until
+        # the workers have ended.
         async with AsyncExitStack() as steps:
             steps.callback(self._claims.release)
             steps.push_async_callback(self.enforcement.aclose)
@@ -352,7 +344,7 @@ class LocalNode:
 
 
 class OutputKeeper(Protocol):
-    """Keeps the lines that workers print. For an actor, None stands for functions."""
+    """Keeps the output of workers. An ``actor`` of None means functions."""
 
     def add_printed(
         self,
@@ -362,42 +354,40 @@ class OutputKeeper(Protocol):
         pid: int,
         lines: Iterable[bytes],
     ) -> None:
-        """Adds lines that a worker has just printed."""
+        """Adds lines of a worker."""
         ...
 
     def tail(self, actor: ActorId | None, pid: int) -> str:
-        """Gives the last lines of a process's standard error; for who died."""
+        """Returns the last lines of an ended process's standard error."""
         ...
 
     def shorten(self, actor: ActorId) -> None:
-        """An actor is dead and has no handle, and is still listed."""
+        """Keeps less of a dead actor without handles, which is still listed."""
         ...
 
     def forget(self, actor: ActorId) -> None:
-        """An actor is not listed any more."""
+        """Forgets an actor that is no longer listed."""
         ...
 
 
 @final
 class WorkerStarter:
-    """Starts the workers of one runtime's actors, and ends what was kept for them.
+    """Starts the workers of one runtime, and closes their sessions.
 
     Args:
-        sessions: Those of the runtime.
-        node: Where they run.
-        options: How the runtime behaves.
-        references: Counts what the first frame lends.
-        object_store: Shared memory.
-        find: Finds the supervisor of an actor; None if it is forgotten.
+        sessions: The sessions of the runtime.
+        node: The machine.
+        options: The options of the runtime.
+        references: Counts the borrowed references of the first frame.
+        object_store: The shared memory.
+        find: Returns the supervisor of an actor; None if it is forgotten.
 
     Attributes:
         loop: The owner's loop.
-        node: As given, like references.
-        grace: Seconds a busy actor is given to end.
-        output: Keeps what workers print; None while nobody wants it.
+        grace: Seconds that a busy actor may take to end.
+        output: Keeps the output of workers, or None.
         on_launch: Called before each launch of a worker; None for nothing.
-        attached: The frames that attach features to workers that start, by their kinds.
-        features: What features of every worker get before the user's code is imported.
+        attached: The frames that attach features to new workers, by their kinds.
     """
 
     def __init__(
@@ -424,8 +414,8 @@ class WorkerStarter:
 
     @cached_property
     def gangs(self) -> Gangs:
-        """Knows the ranks of actors with ``torch=True``."""
-        from actorlib._owner.actors.gangs import Gangs  # noqa: PLC0415  # few need it
+        """The ranks of actors with ``torch=True``."""
+        from actorlib._owner.actors.gangs import Gangs  # noqa: PLC0415  # rarely used
 
         return Gangs(self._find)
 
@@ -433,20 +423,20 @@ class WorkerStarter:
         """Starts a process for an actor that holds a lease.
 
         Raises:
-            ActorUnschedulableError: Its device cannot have the enforcement it asks.
+            ActorUnschedulableError: Its device cannot have the requested enforcement.
             TemplateError: It cannot be started.
             OSError: This process is out of descriptors.
         """
         if not record.options.torch:
-            return self._launched(record, lease)
+            return self._launch(record, lease)
         self.gangs.join(record)
         try:
-            return self._launched(record, lease)
+            return self._launch(record, lease)
         except BaseException:
             self.gangs.ended(record)
             raise
 
-    def _launched(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
+    def _launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
         node, enforcement = self.node, self.node.enforcement
         if self.on_launch is not None:
             self.on_launch()
@@ -455,10 +445,10 @@ class WorkerStarter:
         grant = enforcement.admit(record.label, lease, record.options)
         process = node.launch(record.label, lease)
         process = enforcement.launched(process, record.label, grant)
-        asked = lease.amounts.get(MEMORY)
-        if asked and record.is_actor:
+        memory = lease.amounts.get(MEMORY)
+        if memory and record.is_actor:
             enforcement.watch_memory(
-                process, lambda: record.label, asked, record.options
+                process, lambda: record.label, memory, record.options
             )
         return process
 
@@ -475,11 +465,11 @@ class WorkerStarter:
             record: Its actor.
             process: The worker.
             route: Gets the answers of its calls.
-            ready: Called when the actor is there, with what it calls itself.
+            ready: Called when the actor is ready, with the name from its ``__repr__``.
         """
-        whose = record.id if record.is_actor else None
+        actor = record.id if record.is_actor else None
         if self.output is not None:
-            process.keep_output(partial(self.output.add_printed, whose))
+            process.keep_output(partial(self.output.add_printed, actor))
         session = WorkerSession(self._sessions, record.id, process, route, ready)
         store, gpus = self._object_store, self.node.enforcement.gpus
         if gpus is not None and gpus.occupants.find(process) is not None:
@@ -487,7 +477,7 @@ class WorkerStarter:
         store.enter(session, process.sock)
         session.cleanup.add(
             Phase.EVIDENCE,
-            lambda gone: route.note_cells(store.call_cells(gone.prefix), record),
+            lambda ended: route.note_cells(store.call_cells(ended.prefix), record),
         )
         if record.options.torch:
             session.cleanup.add(Phase.ACTORS, lambda _: self.gangs.ended(record))
@@ -500,7 +490,7 @@ class WorkerStarter:
         process: WorkerProcess,
         lease: Lease,
     ) -> Coroutine[Any, Any, None] | None:
-        """Limits a worker from outside before it begins; see Tier."""
+        """Limits a worker from outside before it starts; see ``Tier.limit``."""
         if not lease.shares:
             return None
         grant = self.node.enforcement.grant(lease, record.options)
@@ -508,7 +498,7 @@ class WorkerStarter:
         return next(filter(None, limits), None)
 
     def entered(self, record: ActorRecord) -> None:
-        """Takes a worker in whose work is put back on the devices of its lease."""
+        """Enters a resumed worker into the enforcement of its new lease."""
         process, lease = record.process, record.lease
         if process is not None and lease is not None and not process.exited.done():
             enforcement = self.node.enforcement
@@ -516,17 +506,16 @@ class WorkerStarter:
             enforcement.enter(process, record.label, grant)
 
     def log_tail(self, record: ActorRecord, process: WorkerProcess) -> str:
-        """Gives the last lines of a worker's standard error, whole once it is gone."""
+        """Returns the last lines of a worker's standard error; complete at its end."""
         if self.output is None:
             return ""
         return self.output.tail(record.id if record.is_actor else None, process.pid)
 
     def close_session(self, session: WorkerSession) -> int:
-        """Has everything let go that was kept for a worker.
+        """Runs the cleanup of a worker.
 
         Returns:
-            The ``memory`` that the worker asked for, in bytes, if it was killed for
-            more; else 0.
+            The requested ``memory`` in bytes if the worker was killed for more; else 0.
         """
         tiers = self.node.enforcement.made
         exceeded = max((tier.ended(session.number) for tier in tiers), default=0)
@@ -543,27 +532,27 @@ class WorkerStarter:
         *,
         was_reconstructed: bool,
     ) -> Frame:
-        """Makes the first frame that a worker gets; what that lends is counted.
+        """Creates the first frame of a worker, and counts its borrowed references.
 
         Args:
             record: Its actor.
-            definition: What the actor is made from.
-            arguments: For the constructor.
-            session: The worker.
-            lease: What the actor holds.
+            definition: The class, interface and options of the actor.
+            arguments: The arguments of the constructor.
+            session: The session of the worker.
+            lease: The lease of the actor.
             was_reconstructed: Whether it had a worker before.
         """
         payload, borrowed = arguments
         if borrowed:
-            self.references.arrived(borrowed, session.number)  # it may be needed again
+            self.references.arrived(borrowed, session.number)  # a restart needs them
         config = self._config(record, definition, session, lease, was_reconstructed)
-        made_of = definition.definition
-        if made_of is None:
+        class_definition = definition.definition
+        if class_definition is None:
             return (START, vars(config), b"", borrowed, payload)
-        captured = made_of.loans
+        captured = class_definition.loans
         self.references.arrived(captured, session.number)
         both = (*(borrowed or ()), *captured) or None
-        return (START, vars(config), made_of.source, both, payload)
+        return (START, vars(config), class_definition.source, both, payload)
 
     def _config(
         self,
@@ -575,13 +564,13 @@ class WorkerStarter:
     ) -> ActorConfig:
         node, options, interface = self.node, record.options, record.interface
         if definition.runs is not None and not lease.shares:
-            lease = Lease(amounts=definition.runs.amounts)  # that of what it runs
+            lease = Lease(amounts=definition.runs.amounts)  # of the functions it runs
         environment, features = node.settings(session.number, lease, options)
         threads = environment.get("OMP_NUM_THREADS") or ""
         is_async = interface.is_async
         env = options.runtime_env or {}
         if options.torch:
-            own = env.get("env_vars", {})  # the user's word is the last
+            own = env.get("env_vars", {})  # the user's values override the ranks
             ranks = self.gangs.variables(record).items()
             environment |= {name: value for name, value in ranks if name not in own}
         directory = env.get("working_dir")
@@ -616,7 +605,7 @@ class WorkerStarter:
 
 
 def _is_limited(lease: Lease, options: ActorOptions, enforcement: Enforcement) -> bool:
-    """Whether anything may be made to hold in the worker of a lease."""
+    """Whether the worker of a lease may have to be limited."""
     return bool(
         lease.shares
         or lease.amounts.get(MEMORY)
@@ -626,7 +615,7 @@ def _is_limited(lease: Lease, options: ActorOptions, enforcement: Enforcement) -
 
 
 def _with_users(gpus: GpuWatch, process: WorkerProcess, frame: Frame) -> Frame:
-    """Adds to a failure by which a device is full who had what there."""
+    """Adds the users of a device to the failure of an out-of-memory error there."""
     if not is_out_of_memory(frame[3]):
         return frame
     users = gpus.who_has_what(process)
@@ -634,7 +623,7 @@ def _with_users(gpus: GpuWatch, process: WorkerProcess, frame: Frame) -> Frame:
     return (*frame[:4], text, *frame[5:])
 
 
-def _look_around(
+def _detect(
     host: Host,
     claims: DeviceClaims,
     options: RuntimeOptions,
@@ -643,90 +632,86 @@ def _look_around(
     *,
     is_inline: bool,
 ) -> tuple[Inventory, Enforcement]:
-    """Finds out what may be granted, and what makes shares of it hold."""
+    """Detects the devices that may be granted, and the enforcement of shares."""
     if meanwhile is not None:
         meanwhile()
-    found = _inventory(host, claims, options)
-    return found, Enforcement.open(
-        make_tiers, host, found, options, sys.path, is_inline=is_inline
+    grantable = _inventory(host, claims, options)
+    return grantable, Enforcement.open(
+        make_tiers, host, grantable, options, sys.path, is_inline=is_inline
     )
 
 
 def _inventory(host: Host, claims: DeviceClaims, options: RuntimeOptions) -> Inventory:
-    """Finds out what may be granted, and claims the devices among it."""
+    """Detects and claims the devices that may be granted."""
     detections = discover(host)
     every = [device for detection in detections for device in detection.devices]
     declared, form = _declared(options), options.mask_form
     memory = options.memory_of_devices
     if options.devices == "free" and every:
         with claims.choosing():
-            taken = claims.claimants(every)
-            found = inventory(
+            claimed = claims.claimants(every)
+            grantable = inventory(
                 detections,
                 declared,
                 mask_form=form,
-                claimed=taken,
+                claimed=claimed,
                 device_memory=memory,
             )
-            claims.claim(_physical(found))
-        if taken:
+            claims.claim(_physical(grantable))
+        if claimed:
             warn(
-                "devices='free' leaves to other runtimes of this user what they have: "
-                "%s",
-                describe_claims(taken),
+                "devices='free' excludes devices of other runtimes of this user: %s",
+                describe_claims(claimed),
             )
-        return found
-    found = inventory(detections, declared, mask_form=form, device_memory=memory)
-    here = _physical(found)
-    claims.claim(here)
-    if shared := claims.claimants(here):
+        return grantable
+    grantable = inventory(detections, declared, mask_form=form, device_memory=memory)
+    physical = _physical(grantable)
+    claims.claim(physical)
+    if shared := claims.claimants(physical):
         warn(
             "other runtimes of this user have devices that this one may grant, too: "
-            "%s. Take only what nobody has by init(devices='free')",
+            "%s. To use only free devices, call init(devices='free')",
             describe_claims(shared),
         )
-    return found
+    return grantable
 
 
-def _physical(found: Inventory) -> list[Device]:
+def _physical(grantable: Inventory) -> list[Device]:
     return [
         device
-        for devices in found.devices.values()
+        for devices in grantable.devices.values()
         for device in devices
         if not device.logical
     ]
 
 
 def _declared(options: RuntimeOptions) -> dict[str, int]:
-    """Counts the devices there are to be, by kind; what is not said is found."""
-    said = dict(options.resources or {})
+    """Returns the declared number of devices by kind; other kinds are detected."""
+    counts = dict(options.resources or {})
     if options.num_gpus is not None:
-        said[GPU.name] = options.num_gpus
-    known = {kind.name for kind in (*KINDS.values(), *(f.kind for f in families()))}
-    return {name: int(count) for name, count in said.items() if name in known}
+        counts[GPU.name] = options.num_gpus
+    kinds = {kind.name for kind in (*KINDS.values(), *(f.kind for f in families()))}
+    return {name: int(count) for name, count in counts.items() if name in kinds}
 
 
-def _capacity(host: Host, found: Inventory, options: RuntimeOptions) -> Resources:
-    there: dict[str, int] = {
-        kind: len(devices) * UNITS for kind, devices in found.devices.items()
+def _capacity(host: Host, grantable: Inventory, options: RuntimeOptions) -> Resources:
+    amounts: dict[str, int] = {
+        kind: len(devices) * UNITS for kind, devices in grantable.devices.items()
     }
     if options.num_cpus is None:
-        there[CPU] = host.cpu_count() * UNITS
+        amounts[CPU] = host.cpu_count() * UNITS
     if options.memory is None:
-        there[MEMORY] = host.memory()
-    types = dict.fromkeys(type_names(found.devices), UNITS)
-    return Resources.of({**types, **options.capacity.amounts, **there})
+        amounts[MEMORY] = host.memory()
+    types = dict.fromkeys(type_names(grantable.devices), UNITS)
+    return Resources.of({**types, **options.capacity.amounts, **amounts})
 
 
 def _oom_kills(host: Host) -> int:
-    """Counts how often the kernel has killed for lack of memory, if it does."""
-    counters = host.read_text("/proc/vmstat") or ""
-    found = re.search(r"^oom_kill (\d+)$", counters, re.MULTILINE)
-    return int(found[1]) if found else 0
+    return oom_kills(host.read_text("/proc/vmstat") or "")
 
 
 def _path(directory: str | None) -> list[str]:
-    """Where a worker imports from: the empty entry is the owner's own directory."""
+    """Returns a worker's sys.path; an empty entry is the owner's own directory."""
     if directory is None:
         return sys.path
     return [directory, *(entry or str(Path.cwd()) for entry in sys.path)]

@@ -1,8 +1,8 @@
-"""The steps of an end: each of them is done, whatever the others raise.
+"""Runs all steps of an end, even if some raise.
 
-A worker that is gone is the end that most have a part in: whoever begins to keep
-something for a worker adds a step to its cleanup, and says in which phase. So the end
-of a worker costs no more than what was kept for it.
+Most modules take part in the end of a worker. A module that begins to keep something
+for a worker adds a step to the worker's cleanup, with its phase. So the end of a worker
+costs only the steps that are necessary.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ T = TypeVar("T")
 _log = logging.getLogger("actorlib")
 
 
-def tear_down(whose: object, *steps: Callable[[], object]) -> None:
-    """Takes every step of an end.
+def tear_down(subject: object, *steps: Callable[[], object]) -> None:
+    """Runs every step of an end.
 
-    What ends holds a share of the machine, answers that others wait for, and memory.
-    One step that fails must keep nobody from what the next would have given back, so
-    what it raised is logged as our bug and the rest is done all the same.
+    The steps give back a share of the machine, answers that others wait for, and
+    memory. A step that fails must not prevent the next ones: its error is logged as our
+    bug.
 
     Args:
-        whose: What ends, for the log.
-        *steps: What has to be done, in order.
+        subject: The object that ends, for the log.
+        *steps: The steps, in order.
 
     Raises:
-        BaseException: The first that is no Exception, when all is done: somebody wants
-            the program to end.
+        BaseException: The first that is not an Exception, after all steps: the program
+            has to end.
     """
     stopping: BaseException | None = None
     for step in steps:
         try:
             step()
         except Exception:  # noqa: BLE001  # around a step of an end
-            _log.exception("a step of the end of %r failed: a bug in actorlib", whose)
+            _log.exception("a step of the end of %r failed: a bug in actorlib", subject)
         except BaseException as error:  # noqa: BLE001  # raised below
             stopping = stopping or error
     if stopping is not None:
@@ -49,30 +49,30 @@ def tear_down(whose: object, *steps: Callable[[], object]) -> None:
 
 
 class Phase(enum.IntEnum):
-    """The order in which what was kept for a worker is let go of."""
+    """The order of the steps of a worker's cleanup."""
 
     ROUTES = 1
-    """Nothing is sent to it any more, and nothing is known to run there."""
+    """Nothing more is sent to the worker, and no call counts as running there."""
     ANSWERS = 2
-    """Whoever waits for what it has not given is told that this will never come."""
+    """Callers that wait for the worker's answers get an error."""
     REFERENCES = 3
-    """What it held is given back: what nobody else holds ends. Behind the answers, as
-    those keep what is in them."""
+    """The worker's references are released. After the answers, which keep the objects
+    in them alive."""
     EVIDENCE = 4
-    """What it has written of its own end is read, before its memory is gone."""
+    """Traces of the end in the worker's memory are read, before it is released."""
     MEMORY = 5
-    """Shared memory that it made is forgotten, as soon as nobody holds any of it."""
+    """The worker's shared memory is forgotten when no process uses any of it."""
     ACTORS = 6
-    """The actors that it made end with it. Late: ends of others begin."""
+    """The actors that it has created end with it. Late, as other ends begin."""
     GROUPS = 7
-    """The placement groups that it made are removed. Last: they evict actors."""
+    """The placement groups that it has created are removed. Last: they end actors."""
 
 
 class Cleanup(Generic[T]):
-    """Lets go of what was kept for a worker, when the worker is gone.
+    """Runs the cleanup steps of a worker when it has ended.
 
     Args:
-        always: What is done at the end of every worker, and when.
+        always: The steps of every worker, with their phases.
     """
 
     __slots__ = ("_phases",)
@@ -81,15 +81,16 @@ class Cleanup(Generic[T]):
         self._phases = dict(always)
 
     def add(self, phase: Phase, step: Callable[[T], object]) -> None:
-        """Has a step taken, once however often it is added.
+        """Adds a step; it runs once even if it is added several times.
 
         Args:
-            phase: When among all others; in one phase the first to be added is first.
-            step: Lets go of what is kept for a worker.
+            phase: The phase; in one phase steps run in the order in which they were
+                added.
+            step: Gets the session of the worker.
         """
         self._phases[step] = phase
 
     def run(self, session: T) -> None:
-        """Takes all steps, whatever some raise; see ``tear_down``."""
+        """Runs all steps; see ``tear_down``."""
         steps = sorted(self._phases, key=self._phases.__getitem__)
         tear_down(session, *(partial(step, session) for step in steps))

@@ -1,13 +1,12 @@
-"""Starts worker processes, shows what they print, sees how they end.
+"""Starts worker processes, shows their output, and notices their end.
 
 In reading order:
 
-* ``launcher``: says what the owner asks of a launcher and of every launched worker.
-* ``forkserver_launcher``: launches workers by the template: asks it to fork and to
-  kill, reads its reports.
-* ``template_process``: starts the process of the template, before all else is imported.
+* ``launcher``: the interfaces of launchers and of launched workers.
+* ``forkserver_launcher``: launches workers through the template: requests forks, reads
+  its reports.
+* ``template_process``: starts the process of the template, before other imports.
 * ``fd_limit``: raises the limit of open files.
-* ``worker_output``: shows what workers print.
-* ``signal_wakeup``: wakes the owner's loop for signals, so that no Ctrl-C waits for
-  something else.
+* ``worker_output``: shows the output of workers.
+* ``signal_wakeup``: wakes the owner's loop for signals, so that Ctrl-C acts at once.
 """

@@ -1,7 +1,7 @@
 """Raises the limit of open files: a thousand actors need more than a shell's 1 024.
 
-Every launcher opens descriptors for each worker in the owner's process, so each raises
-the limit as it launches, and says what to do where the limit is reached all the same.
+Every launcher opens descriptors for each worker in the owner's process. So each raises
+the limit when it launches, and the error message tells what to do at the hard limit.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _OUT_OF_FDS = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class FdLimit:
-    """Raises this process's soft limit of open files for as long as it is needed.
+    """Raises this process's soft limit of open files while it is needed.
 
-    Go and Node raise theirs at every start. The hard limit stays, and so do the limits
-    of workers, which are those that this process was started with.
+    Go and Node raise theirs at every start. The hard limit is not changed. Workers keep
+    the limits that this process was started with.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class FdLimit:
         """Raises the limit if it is too low.
 
         Args:
-            count: How many descriptors will be open besides the program's own.
+            count: The number of open descriptors besides the program's own.
         """
         wanted = count + _HEADROOM
         if self._raised == resource.RLIM_INFINITY or wanted <= self._raised:
@@ -44,14 +44,14 @@ class FdLimit:
         self._raised = raised
 
     def restore_in(self, pid: int) -> None:
-        """Gives a child, and whatever it starts, the limit there was before."""
+        """Sets the original limit for a child and the processes that it starts."""
         if sys.platform == "linux" and self._raised != self._soft:
             with contextlib.suppress(OSError):
                 limits = (self._soft, self._hard)
                 resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
 
     def restore(self) -> None:
-        """Lowers the limit to what it was, unless somebody else has changed it."""
+        """Lowers the limit to the original, unless other code has changed it."""
         current, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if current == self._raised != self._soft:
             resource.setrlimit(resource.RLIMIT_NOFILE, (self._soft, self._hard))
@@ -59,7 +59,7 @@ class FdLimit:
 
 
 def start_error_reason(error: Exception) -> str:
-    """Says why a worker cannot start, and what helps if descriptors have run out."""
+    """Returns why a worker cannot start, with advice if descriptors have run out."""
     if not isinstance(error, OSError) or error.errno not in _OUT_OF_FDS:
         return str(error)
     if error.errno == errno.ENFILE:

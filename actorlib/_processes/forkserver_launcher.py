@@ -1,18 +1,18 @@
-"""Launches workers by the template: asks it to fork, reads its reports.
+"""Launches workers through the template: requests forks, reads its reports.
 
-The template forks one worker after the other. The owner asks for a few forks at a time,
-so few descriptors are on their way. What the owner holds of one worker (its pipe, its
-output, its end) is a ``TemplateWorker``.
+The template forks one worker after the other. The owner requests a few forks at a time,
+so few descriptors are in transit. A ``TemplateWorker`` is the owner's side of one
+worker: its pipe, its output, its end.
 
-A template that has workers is never ended, whatever it does: the kernel would end them
-with it. While it does not answer, running actors go on, ``kill()`` signals the process
-group of a worker directly, and what waits for the template says so after ten seconds:
-new workers, and reports of workers that have ended. A shutdown kills the template and
-then every process that carries the mark of the runtime.
+The owner never ends a template that has workers: the kernel would end them with it.
+While the template does not answer, running actors go on, and ``kill()`` signals the
+process group of a worker directly. After ten seconds the log names the workers that
+wait for the template: new ones, and ended ones without a report. A shutdown kills the
+template and then every process that carries the mark of the runtime.
 
-When the template was killed, the kernel ends the workers with it, the owner their
-process groups, and a new template is started. What has left its group, or was forked
-so lately that the owner does not know its number, is found by the mark.
+If the template was killed, the kernel ends the workers, the owner ends their process
+groups, and a new template is started. Processes that have left their group, or were
+forked so recently that the owner does not know their number, are found by the mark.
 """
 
 from __future__ import annotations
@@ -63,22 +63,21 @@ if TYPE_CHECKING:
 
 
 _KILL_ROUNDS = 8
-"""How often processes are looked for, as what is killed may have forked before."""
+"""How often the search is repeated, as a killed process may have forked before."""
 
 
-def kill_leftovers(runtime: str) -> None:
-    """Kills every process that carries a runtime's mark, where the system shows them.
+def kill_leftovers(mark: str) -> None:
+    """Kills every process that carries a runtime's mark, on systems with ``/proc``.
 
-    Args:
-        runtime: The mark; of a runtime without a template, or that one goes too.
+    This includes a running template.
     """
-    start = f"{MARK_VARIABLE}={runtime}:".encode()
+    start = f"{MARK_VARIABLE}={mark}:".encode()
     for _ in range(_KILL_ROUNDS):
-        found = [pid for pid in _processes() if _has_variable(pid, start)]
-        for pid in found:
+        leftovers = [pid for pid in _processes() if _has_variable(pid, start)]
+        for pid in leftovers:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        if not found:
+        if not leftovers:
             return
 
 
@@ -92,37 +91,38 @@ def _processes() -> list[int]:
 def _has_variable(pid: int, start: bytes) -> bool:
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:  # it is gone, or somebody else's
+    except OSError:  # it has ended, or is another user's
         return False
     return any(variable.startswith(start) for variable in environment.split(b"\0"))
 
 
 _MAX_PREFORKED = 32
 _ANSWER_LIMIT = 10.0
-"""Seconds without an answer of the template after which the log says who waits for it.
+"""Seconds without an answer of the template after which waiting workers are logged.
 
 It answers within milliseconds; an import in its idle time delays that by a second.
 """
 _RESTART_PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0)
-"""Seconds before each try to start the template anew."""
+"""Seconds before each attempt to restart the template."""
 _START_LIMIT = 300.0
-# Four for its pipe, its side socket and its output, and for a moment around its fork
-# the other ends of three.
+# Descriptors per worker: four for its pipe, its side socket and its output, and around
+# its fork the other ends of three.
 _DESCRIPTORS = 7
 
 
 class TemplateLauncher:
-    """Starts workers as forks of a warm template.
+    """Starts workers as forks of a warm template, or as fresh interpreters.
+
+    For fresh interpreters (``python -m actorlib._worker``) the template imports nothing
+    and only ends them: on systems where a process cannot be set to die with its parent,
+    only a parent that outlives the owner leaves no process behind.
 
     Args:
         loop: The owner's loop.
-        preload: Modules that workers find imported.
-        style: How what workers print appears here.
+        preload: Modules that the template imports.
+        style: The style of the output of workers.
         method: How the template starts workers; see ``begin_template``.
-        begun: The first template, if it has begun; ``start`` does the rest.
-
-    Attributes:
-        environment: What workers must set or forget; see Launcher.
+        begun: The first template, if its process was started; ``start`` completes it.
     """
 
     def __init__(
@@ -135,6 +135,8 @@ class TemplateLauncher:
         begun: BegunTemplate | None = None,
     ) -> None:
         self.environment: dict[str, str | None] = {}
+        if method == SPAWNING:  # the user's own processes must not inherit ours
+            self.environment["PYTHONPATH"] = os.environ.get("PYTHONPATH")
         self._loop = loop
         self._preload = preload
         self._method = method
@@ -199,7 +201,7 @@ class TemplateLauncher:
             message = f"the template cannot be started: {start_error_reason(error)}"
             raise TemplateError(message) from error
         except asyncio.CancelledError:
-            # The thread cannot be stopped: what it starts has to be ended.
+            # The thread cannot be stopped, and its process has to be ended.
             await asyncio.wait([starting])
             if starting.exception() is None:
                 self._process = starting.result()
@@ -225,7 +227,6 @@ class TemplateLauncher:
             ) from error
 
     def launch(self, name: str, *, has_devices: bool) -> TemplateWorker:
-        """Starts a worker; see Launcher."""
         if has_devices and self._device_preload:
             raise TemplateError(
                 f"{name} uses an accelerator, and the preload {self._device_preload} "
@@ -249,7 +250,7 @@ class TemplateLauncher:
         if worker.child_pid:
             if self._process is None:  # the worker has ended with it: see _clean_up()
                 return
-            # Reaped already, its number may be another's.
+            # If it was reaped, another process may have its number.
             stat = read_stat(worker.child_pid)
             if stat is None or stat.parent == self._process.pid:
                 worker.kill_group()
@@ -257,7 +258,7 @@ class TemplateLauncher:
         else:
             if worker in self._queue:
                 self._queue.remove(worker)
-            # If it is forked all the same, it is killed as soon as that is reported.
+            # If it is forked anyway, it is killed when the fork is reported.
             self._finish(worker, ProcessExit(signal=9))
 
     def _expect_answer(self, worker: TemplateWorker) -> None:
@@ -268,14 +269,14 @@ class TemplateLauncher:
             self._silence = self._loop.call_later(_ANSWER_LIMIT, self._look_at_silence)
 
     def _on_answer(self, number: int) -> None:
-        """Notes a report. The last one stops the timer: an idle loop has none."""
+        """Records a report. The last one stops the timer: an idle loop has none."""
         self._unanswered.discard(number)
         if not self._unanswered and self._silence is not None:
             self._silence.cancel()
             self._silence = None
 
     def _look_at_silence(self) -> None:
-        """Logs what waits for the template, if it has not answered for too long."""
+        """Logs the workers that wait for the template if it does not answer."""
         self._silence = None
         if self._process is None:
             return
@@ -308,15 +309,13 @@ class TemplateLauncher:
         self._workers.clear()
 
     def show_output(self) -> None:
-        """Shows all that workers have printed by now; see Launcher."""
         for worker in self._workers.values():
             worker.read_output()
         self._printer.flush()
 
     def abandon(self) -> Callable[[], None]:
-        """Ends the template where the loop is closed; see Launcher."""
         process, is_lost = self._process, self._channel is None
-        # It ends all its workers when nobody speaks to it any more.
+        # The template ends all its workers when the owner's end is closed.
         self.close_in_fork()
         self._fd_limit.restore()
 
@@ -327,7 +326,7 @@ class TemplateLauncher:
         return wait
 
     async def aclose(self) -> None:
-        """Ends the template, and with it whatever is still there."""
+        """Ends the template, and with it the remaining workers."""
         self._is_closed = True
         if self._restarting is not None and not self._restarting.done():
             self._restarting.cancel()
@@ -340,7 +339,7 @@ class TemplateLauncher:
         self._fd_limit.restore()
 
     async def _end(self) -> None:
-        """Ends the template; who waits for a process goes on waiting."""
+        """Ends the template; workers in the queue go on waiting."""
         is_lost = self._channel is None
         if self._begun is not None:
             self._begun.close()
@@ -383,7 +382,7 @@ class TemplateLauncher:
         sock = cast("socket.socket", self._sock)
         while self._requests:
             worker = self._requests[0]
-            if worker.number in self._workers:  # else it was killed meanwhile
+            if worker.number in self._workers:  # otherwise it was killed meanwhile
                 record = REQUEST.pack(worker.number)
                 try:
                     socket.send_fds(sock, [record], worker.child_ends())
@@ -391,7 +390,7 @@ class TemplateLauncher:
                     self._loop.add_writer(sock.fileno(), self._send_more)
                     return
                 except OSError:
-                    self._requests.clear()  # it is gone: see _on_template_gone()
+                    self._requests.clear()  # the template died: _on_template_gone()
                     return
                 worker.close_child_ends()
             else:
@@ -420,7 +419,7 @@ class TemplateLauncher:
                 self._finish(worker, _exit_of(*frame[2:]))
             else:
                 assert frame[0] == MISSED
-                reason = "the process that it was to be had ended"
+                reason = "its process had already ended"
                 self._finish(worker, ProcessExit(error=reason, is_lost=True))
 
     def _on_preloaded(self, error: str, device_preload: str) -> None:
@@ -453,7 +452,7 @@ class TemplateLauncher:
         worker.on_exited(how)
 
     def _on_template_gone(self, _: Exception | None) -> None:
-        """The template is gone, and the kernel has killed every worker with it."""
+        """Handles the death of the template; the kernel has killed its workers."""
         self._requests.clear()
         self._in_flight = 0
         preloaded = cast("asyncio.Future[None]", self._preloaded)
@@ -461,7 +460,7 @@ class TemplateLauncher:
             preloaded.set_exception(
                 TemplateError(f"the template died while it {self._stage}")
             )
-            preloaded.exception()  # whoever waits gets it; nobody may wait any more
+            preloaded.exception()  # retrieved: maybe no caller waits
             return
         waiting = set(self._queue)
         for worker in [w for w in self._workers.values() if w not in waiting]:
@@ -471,12 +470,11 @@ class TemplateLauncher:
         self._restart_soon()
 
     def _restart_soon(self) -> None:
-        """Starts the template anew, if that is not under way."""
         if self._restarting is None or self._restarting.done():
             self._restarting = self._loop.create_task(self._restart())
 
     async def _clean_up(self) -> None:
-        """Ends what is left of the old template, and reports what was lost with it."""
+        """Ends the old template, and reports the workers that were lost with it."""
         await self._end()
         orphans, self._orphans = self._orphans, []
         for worker in orphans:
@@ -484,10 +482,10 @@ class TemplateLauncher:
             self._finish(worker, ProcessExit(error=reason, is_lost=True))
 
     async def _restart(self) -> None:
-        """Starts the template anew, with longer and longer waits while it dies.
+        """Restarts the template, with increasing pauses while it dies.
 
-        Who waits for a process waits for all of that. What cannot be imported now could
-        not be the next time either, and is not tried again before somebody asks.
+        Workers in the queue wait for all attempts. An import that failed is not tried
+        again before the next request.
         """
         for pause in _RESTART_PAUSES:
             await self._clean_up()
@@ -505,40 +503,14 @@ class TemplateLauncher:
         self._queue.clear()
 
 
-class SpawnLauncher(TemplateLauncher):
-    """Starts workers as fresh interpreters: ``python -m actorlib._worker``.
-
-    The template imports nothing for them and is there to watch over them: where no
-    process can be told to die with its parent, only a parent that outlives the owner
-    leaves nothing behind.
-    """
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        *,
-        style: LogStyle,
-        begun: BegunTemplate | None = None,
-    ) -> None:
-        super().__init__(loop, preload=(), style=style, method=SPAWNING, begun=begun)
-        # The user's own processes must not inherit what the template is given.
-        self.environment = {"PYTHONPATH": os.environ.get("PYTHONPATH")}
-
-
 class TemplateWorker:
-    """Holds the owner's side of one worker of a template; see WorkerProcess.
-
-    Args:
-        kill: Ends its process group, or its start.
-        number: Its number at the template.
-        name: What its actor is called, for its output.
-        loop: The owner's loop.
+    """The owner's side of one worker of a template; see WorkerProcess.
 
     Attributes:
-        pid: Its process id as far as it is known, for people.
-        child_pid: Its process id as the template reported it. Signals go there alone:
-            a worker may say any number.
-        delay: Why its start or its end takes long; see WorkerProcess.
+        number: Its number at the template.
+        pid: Its process id for people, or 0.
+        child_pid: The process id that the template has reported. Only this one gets
+            signals: a worker may report any number.
     """
 
     def __init__(
@@ -581,23 +553,20 @@ class TemplateWorker:
             self._outputs[-1].show(text)
 
     def open_output(self, printer: LogPrinter) -> None:
-        """Makes the output pipes."""
         self._outputs.append(OutputPipe("stdout", printer, self._keep))
         self._outputs.append(OutputPipe("stderr", printer, self._keep))
 
     def child_ends(self) -> list[int]:
-        """Gives the descriptors that the child gets."""
         ends = [output.write_end for output in self._outputs]
         return [self._child_sock.fileno(), *ends]
 
     def read_output(self) -> None:
-        """Shows what it has printed by now."""
         if self.pid:
             for output in self._outputs:
                 output.read_all()
 
     def close_child_ends(self) -> None:
-        """Closes what is on its way to the child."""
+        """Closes the owner's copies of the child's descriptors."""
         self._child_sock.close()
         for output in self._outputs:
             output.close_write_end()
@@ -622,20 +591,19 @@ class TemplateWorker:
             self.exited.set_result(how)
 
     def close_in_fork(self) -> None:
-        """In a fork: closes its copies of what its parent holds."""
+        """In a fork: closes the copies of the parent's descriptors."""
         self.sock.close()
         self._child_sock.close()
         for output in self._outputs:
             output.close_in_fork()
 
     def kill_group(self) -> None:
-        """Ends its process group."""
         if self.child_pid:
             kill_group_of(self.child_pid)
 
 
 def kill_group_of(pid: int) -> None:
-    """Kills the process group that a worker leads, or a worker without one yet."""
+    """Kills the process group of a worker, or a worker that has none yet."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
         return
@@ -644,12 +612,7 @@ def kill_group_of(pid: int) -> None:
 
 
 def silence_reason(pid: int, stat: ProcessStat | None) -> str:
-    """Says why the template does not answer.
-
-    Args:
-        pid: Its process.
-        stat: What the kernel says of that.
-    """
+    """Explains why the template does not answer."""
     process = f"the template process (pid {pid})"
     if stat is not None and stat.is_stopped:
         return f"{process} is stopped. `kill -CONT {pid}` lets it go on"
@@ -659,18 +622,15 @@ def silence_reason(pid: int, stat: ProcessStat | None) -> str:
 
 
 def end_reason(pid: int, stat: ProcessStat | None, silence: str) -> str:
-    """Says why the end of a worker that was killed has not been reported.
+    """Explains why the end of a killed worker has not been reported.
 
-    Args:
-        pid: The worker's process.
-        stat: What the kernel says of that.
-        silence: Why the template does not answer.
+    ``silence`` is the reason why the template does not answer.
     """
     if stat is None or stat.has_ended:
         return f"its process (pid {pid}) has ended. Its share is free later: {silence}"
     return (
-        f"its process (pid {pid}) was killed, and the kernel has not ended it (it "
-        "cannot while the process waits for a device or a disk). What it holds is free "
+        f"its process (pid {pid}) was killed, and the kernel has not ended it yet (it "
+        "cannot while the process waits for a device or a disk). Its share is free "
         "when it has ended"
     )
 
@@ -694,16 +654,16 @@ def _exit_of(status: int | None, peak: int) -> ProcessExit:
 def _wait_for_end(
     process: subprocess.Popen[bytes], mark: str, *, is_lost: bool
 ) -> None:
-    """Waits for a template that is to end, and kills one that does not.
+    """Waits for the end of a template, and kills it after a limit.
 
-    What one leaves that was killed is killed, too. All of that is one function, so that
-    a thread does it to the end, whoever stops waiting for it.
+    If it was killed, its remaining workers are killed, too. This is one function, so
+    that a thread completes it even if the caller stops waiting.
 
     Args:
         process: The template.
         mark: The mark of the runtime.
-        is_lost: Whether the template is known to have been killed. Its exit code may
-            not tell: it is 0 where this process ignores SIGCHLD.
+        is_lost: Whether the template is known to have been killed. Its exit code is not
+            enough: it is 0 if this process ignores SIGCHLD.
     """
     try:
         has_left = process.wait(LEAVE_TIMEOUT + 1.0) == 0

@@ -1,8 +1,8 @@
-"""Says what the owner asks of a launcher, and of every worker that one launched.
+"""The interfaces of launchers and of launched workers.
 
-A launcher starts and ends processes and knows nothing of actors: it is given a name
-and gives a socket. There are three: ``TemplateLauncher`` forks, ``SpawnLauncher``
-starts interpreters, and ``InlineLauncher``, in ``_inline``, starts threads.
+A launcher starts and ends processes, independent of actors: it takes a name and returns
+a socket. There are two: ``TemplateLauncher`` forks or starts interpreters, and
+``InlineLauncher``, in ``_inline``, starts threads.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessExit:
-    """Says how a process ended, as its parent saw it.
+    """The end of a process, as its parent observed it.
 
     Attributes:
         code: The exit code, or None if a signal ended it.
         signal: The signal, or None.
-        peak: The most memory it had, in bytes; 0 if unknown.
-        error: What went wrong if it never started, or was lost with its parent.
-        is_lost: Whether it was lost with what others have, too, and that comes back:
-            its parent, or a GPU that it shared with them.
-        fault: What it did besides that ended it, for people; or the empty string.
-        what: What it was, for sentences about it.
+        peak: The peak of its memory, in bytes; 0 if unknown.
+        error: The error if it never started, or was lost with its parent.
+        is_lost: Whether it ended because of a shared part that comes back: its parent,
+            or a GPU that it shared with others.
+        fault: An additional cause of the end, for people; or the empty string.
+        what: A noun for it, for sentences.
     """
 
     code: int | None = None
@@ -42,11 +42,11 @@ class ProcessExit:
 
 
 class WorkerProcess(Protocol):
-    """Stands for one worker, before its process exists until after it is gone."""
+    """One worker, from before its process exists until after it has ended."""
 
     @property
     def sock(self) -> socket.socket:
-        """The owner's end of the pipe; usable at once, closed by who took it."""
+        """The owner's end of the pipe; usable at once, closed by its user."""
         ...
 
     @property
@@ -55,7 +55,7 @@ class WorkerProcess(Protocol):
         ...
 
     def identify(self, pid: int) -> None:
-        """Notes the id that the process reports, maybe before its parent does."""
+        """Records the id that the process reports, maybe before its parent does."""
         ...
 
     @property
@@ -64,11 +64,11 @@ class WorkerProcess(Protocol):
         ...
 
     call_cells: list[int] | None = None
-    """The cells in which a worker in this process notes its calls; None for others."""
+    """The cells in which a worker in this process records its calls; else None."""
 
     @property
     def exited(self) -> asyncio.Future[ProcessExit]:
-        """Done when the process is gone and nothing of it is left."""
+        """Done when the process and its process group have ended."""
         ...
 
     def kill(self) -> None:
@@ -76,14 +76,14 @@ class WorkerProcess(Protocol):
         ...
 
     def rename(self, name: str) -> None:
-        """Shows what it prints from now on behind another name."""
+        """Shows its output with another name from now on."""
         ...
 
     def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:
-        """Has what it prints from now on kept.
+        """Passes its output from now on to a function.
 
         Args:
-            keep: Gets ``stdout`` or ``stderr``, what its actor is called, its process,
+            keep: Gets ``stdout`` or ``stderr``, the name of the actor, the process id,
                 and lines without their ends.
         """
         ...
@@ -98,18 +98,18 @@ class Launcher(Protocol):
 
     Attributes:
         environment: Variables that a worker has to set or (None) remove, because the
-            launcher needed them otherwise. None instead of a dict says that workers
-            live in this process and have no variables of their own.
+            launcher needed other values. None instead of a dict means that workers are
+            threads of this process and share its variables.
     """
 
     @property
     def environment(self) -> dict[str, str | None] | None: ...
 
     async def start(self) -> None:
-        """Makes ready to launch.
+        """Prepares for launching.
 
         Raises:
-            TemplateError: It cannot.
+            TemplateError: It failed.
         """
         ...
 
@@ -117,26 +117,26 @@ class Launcher(Protocol):
         """Starts a worker; returns at once.
 
         Args:
-            name: What its actor is called, for its output.
+            name: The name of its actor, for its output.
             has_devices: Whether it will use an accelerator.
 
         Raises:
-            TemplateError: Nothing can be started, or not with an accelerator.
+            TemplateError: No worker can be started, or none with an accelerator.
         """
         ...
 
     def show_output(self) -> None:
-        """Shows all that workers have printed by now, also what was only counted."""
+        """Shows all output of workers so far, even if it was only counted."""
         ...
 
     def abandon(self) -> Callable[[], None]:
-        """Ends everything, where the loop is closed.
+        """Ends all workers when the loop is already closed.
 
         Returns:
-            Blocks until nothing is left.
+            A function that blocks until no process is left.
         """
         ...
 
     async def aclose(self) -> None:
-        """Ends everything that was launched and is still there; leaves nothing."""
+        """Ends all remaining workers; leaves no process."""
         ...

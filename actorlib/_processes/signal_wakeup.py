@@ -1,11 +1,11 @@
-"""Wakes the owner's loop for signals, so that no Ctrl-C waits for something else.
+"""Wakes the owner's loop for signals, so that Ctrl-C acts at once.
 
-Python runs its handlers between two steps of the program. A signal that comes behind
-the last of them and before the loop sleeps in its system call, or in another thread, is
+Python runs its handlers between two steps of the program. A signal that comes after the
+last step and before the loop sleeps in its system call, or in another thread, is
 handled when the loop next wakes: in an idle program never. asyncio closes that gap for
 ``loop.add_signal_handler``, but not for the handler of SIGINT that ``asyncio.run`` sets
 (CPython 3.11 to 3.13; an idle loop lost one in 1,500). A byte that the interpreter
-writes where the signal arrives wakes the loop whatever it was about to do.
+writes when the signal arrives always wakes the loop.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from contextlib import suppress
 class SignalWakeup:
     """Makes the interpreter write a byte for each signal, which wakes the loop.
 
-    It is made where it is needed and stands in nobody's way: on asyncio's own loop, in
-    the main thread, and unless somebody has signals written somewhere already. uvloop
-    does the same for itself.
+    It does so only on asyncio's own loop, in the main thread, and unless other code has
+    already called ``signal.set_wakeup_fd``. uvloop does the same for itself.
 
     Args:
-        loop: The loop that is to wake, which runs in this thread.
+        loop: The loop to wake; it runs in this thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -34,26 +33,26 @@ class SignalWakeup:
         is_main = threading.current_thread() is threading.main_thread()
         if not (is_main and isinstance(loop, asyncio.SelectorEventLoop)):
             return
-        taken = signal.set_wakeup_fd(-1)
-        if taken != -1:
-            signal.set_wakeup_fd(taken)
+        other = signal.set_wakeup_fd(-1)
+        if other != -1:
+            signal.set_wakeup_fd(other)
             return
         self._ends = read_end, write_end = os.pipe()
         os.set_blocking(read_end, False)
         os.set_blocking(write_end, False)
         loop.add_reader(read_end, self._drain, read_end)
-        # A full pipe is no loss: the loop wakes for what is in it.
+        # A full pipe loses nothing: the loop wakes for its content.
         signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
 
     def close(self) -> None:
-        """Leaves signals to whoever comes next."""
+        """Stops, and closes the pipe."""
         if self._ends is None:
             return
         read_end, write_end = self._ends
         self._ends = None
-        there = signal.set_wakeup_fd(-1)
-        if there not in (-1, write_end):
-            signal.set_wakeup_fd(there)
+        current = signal.set_wakeup_fd(-1)
+        if current not in (-1, write_end):
+            signal.set_wakeup_fd(current)
         if not self._loop.is_closed():
             self._loop.remove_reader(read_end)
         os.close(read_end)

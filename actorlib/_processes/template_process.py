@@ -1,6 +1,6 @@
-"""Starts the process of the template, with as little imported as that needs.
+"""Starts the process of the template, with as few imports as possible.
 
-It begins before the owner has imported what launches workers, and loads meanwhile.
+The template loads while the owner imports the launcher.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SPAWNING = "spawn"
 
 _HERE = os.path.abspath(__file__)  # noqa: PTH100  # pathlib takes longer than a fork
 _PACKAGES = _HERE.rsplit(os.sep, 3)[0]
-# What is imported is there to stay: the collector would find nothing.
+# Imported objects are permanent: the collector would find nothing.
 _BOOTSTRAP = (
     "import gc, json, sys; gc.disable(); sys.path[:] = json.loads(sys.argv.pop(1)); "
     "from actorlib._worker.template.forkserver import main; main()"
@@ -32,10 +32,10 @@ _BOOTSTRAP = (
 
 
 class BegunTemplate(NamedTuple):
-    """Holds the process of a template that nobody listens to yet.
+    """The process of a template that no launcher listens to yet.
 
     Attributes:
-        mark: The runtime's own.
+        mark: The mark of the runtime.
         sock: The owner's end; the template ends when it is closed.
         process: The process.
     """
@@ -46,19 +46,18 @@ class BegunTemplate(NamedTuple):
 
 
 def new_mark() -> str:
-    """Makes the mark of a runtime, which all its processes carry."""
+    """Creates the mark of a runtime, which all its processes carry."""
     return os.urandom(8).hex()
 
 
 def begin_template(method: str, preload: Sequence[str]) -> BegunTemplate | None:
-    """Starts a template; None if it cannot be, of which its launcher tells.
+    """Starts a template. None if that fails: the launcher tries again and reports why.
 
-    The loop stands still for the milliseconds of a fork, as it does for what the owner
-    imports then.
+    This blocks the loop for the milliseconds of a fork, as the owner's imports do.
 
     Args:
-        method: ``FORKING``; ``SHARING`` if NumPy is imported there once a worker has
-            imported it; or ``SPAWNING`` where it starts interpreters.
+        method: ``FORKING``; ``SHARING`` if the template imports NumPy once a worker has
+            imported it; or ``SPAWNING`` if it starts interpreters.
         preload: Modules to import.
     """
     mark = new_mark()
@@ -82,15 +81,15 @@ def start_template(
     Args:
         method: As for ``begin_template``.
         preload: Modules to import.
-        mark: The runtime's own.
+        mark: The mark of the runtime.
         descriptor: The template's end of its socket pair.
 
     Raises:
-        OSError: There can be none.
+        OSError: The system refuses it.
     """
     environment = {**os.environ, MARK_VARIABLE: worker_mark(mark, 0)}
     if method == SPAWNING:
-        # A fresh interpreter has to find this package before it is told sys.path.
+        # A fresh interpreter has to find this package before it gets sys.path.
         own = os.environ.get("PYTHONPATH")
         paths = [_PACKAGES, own] if own else [_PACKAGES]
         environment["PYTHONPATH"] = os.pathsep.join(paths)

@@ -1,12 +1,12 @@
-"""Shows what workers print in the owner's own output.
+"""Shows the output of workers in the owner's own output.
 
-Each worker has a pipe for standard output and one for standard error, so what C code
-and child processes print is caught too. ``OutputPipe`` reads one. ``LogPrinter`` shows
-the lines of all workers behind the name and the process id of the actor (``LogStyle``).
-What a process prints in one go stays together.
+Each worker has a pipe for standard output and one for standard error, so the output of
+C code and of child processes is included. ``OutputPipe`` reads one pipe. ``LogPrinter``
+shows the lines of all workers with the name and the process id of the actor
+(``LogStyle``). The output that is read at once stays together.
 
-Nothing is dropped here: where the owner does not read, the pipe is full, and the
-process waits.
+Nothing is dropped here: if the owner does not read, the pipe is full, and the process
+waits.
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ class OutputPipe:
     """Reads one output stream of one worker.
 
     Args:
-        stream: Where lines appear in this process.
-        printer: What shows them.
-        keep: Keeps them, if anybody does; see WorkerProcess.
+        stream: The stream of this process that shows the lines.
+        printer: Shows the lines.
+        keep: Gets the lines, too; see WorkerProcess.
 
     Attributes:
-        label: The name that its lines are shown behind.
-        keep: As given.
+        label: The name in the prefix of its lines.
     """
 
     def __init__(
@@ -52,22 +51,22 @@ class OutputPipe:
         self._stream = stream
         self._printer = printer
         self._partial = b""
-        self._is_cut = False  # right behind what came last, so no line is open
+        self._is_cut = False  # a long line was cut just before the next data
         self.label = ""
         self._pid = 0
         self._read_end, self.write_end = os.pipe()
         os.set_blocking(self._read_end, False)  # the os API
 
     def start(self, loop: asyncio.AbstractEventLoop, label: str, pid: int) -> None:
-        """Shows lines from now on; before, nobody could have said whose they are."""
+        """Shows lines from now on: the prefix needs the process id."""
         self._loop = loop
         self.label = label
         self._pid = pid
-        # In no context: that of whoever started this would be kept with all it holds.
+        # In an empty context: that of the caller would be kept alive.
         Context().run(loop.add_reader, self._read_end, self._read)
 
     def rename(self, label: str) -> None:
-        """Shows lines behind another name; what was printed before has the old one."""
+        """Changes the name for further output."""
         if label != self.label:
             self.read_all()
             self.label = label
@@ -78,13 +77,13 @@ class OutputPipe:
         self._printer.show(self._stream, self.label, self._pid, lines)
 
     def close_write_end(self) -> None:
-        """Closes what the worker has by now a copy of."""
+        """Closes the write end; the worker has a copy."""
         if self.write_end >= 0:
             os.close(self.write_end)
             self.write_end = -1
 
     def close(self) -> None:
-        """Shows what is there and closes; does not wait for a lasting writer."""
+        """Shows the data in the pipe and closes it; waits for no remaining writer."""
         if self._read_end < 0:
             return
         self.read_all()
@@ -97,15 +96,15 @@ class OutputPipe:
         self.close_write_end()
 
     def close_in_fork(self) -> None:
-        """Closes a fork's copies: what comes is for its parent to read."""
+        """Closes the descriptors in a fork, without reading: the parent reads."""
         if self._read_end >= 0:
             os.close(self._read_end)
             self._read_end = -1
         self.close_write_end()
 
     def read_all(self) -> None:
-        """Shows what is there; does not wait for a lasting writer."""
-        for _ in range(_MOST_READS):  # more than the kernel keeps for a pipe
+        """Shows the data in the pipe; waits for no remaining writer."""
+        for _ in range(_MOST_READS):  # more than the size of a pipe
             if self._read_end < 0 or not self._read():
                 break
 
@@ -138,9 +137,9 @@ class OutputPipe:
 
 
 def _character_boundary(data: bytes) -> int:
-    """Finds where to cut UTF-8: before a last character that may not be whole."""
+    """Returns where to cut UTF-8: before a last character that may be incomplete."""
     for back in range(1, min(4, len(data)) + 1):
-        if data[-back] & 0b1100_0000 != 0b1000_0000:  # where a character begins
+        if data[-back] & 0b1100_0000 != 0b1000_0000:  # the first byte of a character
             return len(data) - back if data[-back] >= 0b1100_0000 else len(data)
     return len(data)
 
@@ -155,19 +154,15 @@ _DIGITS = b"0123456789"
 class LogPrinter:
     """Prints the lines of all workers of a runtime on this process's own output.
 
-    If the style asks for it, standard output that another process has printed within
-    the last seconds, digits apart, is counted instead, and shown once with the count.
-    What a process prints in one go is compared as a whole.
-
-    Args:
-        loop: The owner's loop.
-        style: How lines look.
+    With ``LogStyle.merges``, standard output that another process has printed within
+    the last seconds is counted instead, and shown once with the count. Digits are
+    ignored. The output that is read at once is compared as a whole.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, style: LogStyle) -> None:
         self._loop = loop
         self._style = style
-        # The process that printed it first, how often others did, and the last text.
+        # The first process that printed it, the count of others, and the last text.
         self._windows: dict[bytes, tuple[int, int, str]] = {}
         self._broken: dict[str, object] = {}
 
@@ -178,7 +173,7 @@ class LogPrinter:
             stream: ``stdout`` or ``stderr``.
             label: The name of the actor's class.
             pid: The worker's process.
-            lines: What it has printed in one go, without the ends of lines.
+            lines: The output that was read at once, without the ends of lines.
         """
         if not self._style.is_shown:
             return
@@ -188,12 +183,12 @@ class LogPrinter:
             self._write(stream, text)
 
     def flush(self) -> None:
-        """Shows what was only counted."""
+        """Shows the output that was only counted."""
         for key in list(self._windows):
             self._end_window(key)
 
     def _count(self, pid: int, lines: Sequence[bytes], text: str) -> bool:
-        """Counts output if another process has just printed the same; says if so."""
+        """Counts output if another process has just printed the same; True if so."""
         key = b"\n".join(lines).translate(None, _DIGITS)
         first, count, _ = self._windows.get(key, (0, 0, ""))
         if first not in (0, pid):
@@ -216,13 +211,12 @@ class LogPrinter:
         if not text or stream is None or stream is self._broken.get(name):
             return
         try:
-            # Whoever started what calls this, the output is not theirs: a notebook asks
-            # the context which cell it belongs to, and without one shows it in the
-            # cell that runs.
+            # In an empty context: a notebook shows output in the cell that the context
+            # names, and without one in the running cell.
             Context().run(_put, stream, text)
-        except BlockingIOError:  # it does not block, and is full: later output appears
+        except BlockingIOError:  # non-blocking and full: later output appears
             pass
-        except (OSError, ValueError):  # it is closed: there is nobody left to read it
+        except (OSError, ValueError):  # it is closed
             self._broken[name] = stream
 
 
@@ -242,8 +236,8 @@ class LogStyle:
 
     Attributes:
         is_shown: Whether they appear at all.
-        merges: Whether what several actors print alike is shown once and counted.
-        is_prefixed: Whether each says whose it is.
+        merges: Whether equal output of several actors is shown once with a count.
+        is_prefixed: Whether each line begins with its actor and process.
         is_coloured: Whether the prefix has a colour, one for each process.
     """
 
@@ -253,13 +247,6 @@ class LogStyle:
     is_coloured: bool = False
 
     def format(self, label: str, pid: int, lines: Sequence[bytes]) -> str:
-        """Formats lines as they appear.
-
-        Args:
-            label: The name of the actor's class.
-            pid: The worker's process.
-            lines: What it has printed.
-        """
         prefix = f"({label} pid={pid})"
         if self.is_coloured:
             prefix = f"\033[{_COLOURS[pid % len(_COLOURS)]}m{prefix}\033[0m"
@@ -268,11 +255,11 @@ class LogStyle:
 
 
 def style_of(environ: Mapping[str, str], *, is_shown: bool) -> LogStyle:
-    """Reads the style from the environment; Ray's variables hold where ours are unset.
+    """Reads the style from the environment; Ray's variables apply if ours are unset.
 
     Args:
         environ: The owner's environment.
-        is_shown: What ``init(log_to_driver=...)`` says.
+        is_shown: The value of ``init(log_to_driver=...)``.
     """
 
     def is_on(name: str, rays: str, *, default: bool) -> bool:

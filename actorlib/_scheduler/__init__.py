@@ -1,32 +1,33 @@
-"""The scheduler: who gets which devices, in which order, and why not.
+"""The scheduler decides which request gets which devices, and in which order.
 
-What decides is pure; only waiting needs an event loop. In reading order:
+All decisions are pure; only waiting needs an event loop. In reading order:
 
 * ``request``: a request for a lease: how much, of which devices, with which priority.
-* ``catalogue``: resolves what the user wrote to what a request says.
-* ``scheduler``: the one server: a request goes in, a lease comes out and is given back.
+* ``catalogue``: resolves the user's options to a request.
+* ``scheduler``: the entry point: acquires and releases leases.
 * ``admission``: admits requests to the ledger, at once or in the order of the queue.
-* ``ledger``: keeps the books: every unit and byte is free or in exactly one lease.
+* ``ledger``: records leases: every unit and byte is free or in exactly one lease.
 * ``device_pool``: chooses devices: best fit, lowest index first.
-* ``free_buckets``: devices of one model by what they have free, found in two look-ups.
+* ``free_buckets``: the devices of one model by their free units, found in two look-ups.
 
-That is all that a plain request enters. Where there are constraints, or others wait:
+A plain request enters only these. With constraints, or if other requests wait:
 
 * ``candidates``: resolves device constraints: which devices a request may get at all.
 * ``topology``: finds devices that belong together: linked ones, aligned runs of
   numbers.
 * ``wait_queue``: first come, first served, where that makes a difference.
 * ``overtaking``: whether a later request delays earlier ones for a counted resource.
-* ``long_waits``: logs once who has waited for a lease for long.
-* ``explain``: why a request is granted, waits, or never will be: sentences for users.
+* ``long_waits``: logs each long wait for a lease once.
+* ``explain``: describes for users why a request is granted, waits, or can never be
+  granted.
 
 For placement groups:
 
-* ``placement_group``: groups: reserved as one, lent to those inside, given back as one.
-* ``bundles``: lends the bundles of a reserved group to the actors and functions inside.
+* ``placement_group``: groups: reserved as one, used by their members, given back as
+  one.
+* ``bundles``: grants parts of a reserved group to the actors and functions inside.
 * ``bundle_arrangement``: arranges the bundles of a gang on devices, all or none.
 * ``bundle_packing``: packs bundles that may share a device: a search, device by device.
-* ``bundle_spreading``: spreads bundles: each on a device of its own, or as many as can
-  be.
-* ``backtracking``: the depth-first search that both are.
+* ``bundle_spreading``: spreads bundles over as many devices as possible.
+* ``backtracking``: the depth-first search that packing and spreading use.
 """

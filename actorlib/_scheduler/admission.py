@@ -1,4 +1,4 @@
-"""Admits requests to the ledger: at once, or in the order of the queue."""
+"""Admits requests to the ledger, at once or in the order of the queue."""
 
 from __future__ import annotations
 
@@ -26,21 +26,17 @@ if TYPE_CHECKING:
 
 @final
 class Admission:
-    """Admits requests to a ledger; those for which there is no room yet wait.
+    """Admits requests to a ledger; requests without room wait.
 
-    Every lease of the ledger has to be acquired and released here, on one event loop:
-    a release is what lets the queue move.
+    Every lease of the ledger has to be acquired and released here, on one event loop,
+    because only a release serves the queue.
 
     Args:
         ledger: Grants the leases.
-        loop: Where leases are waited for; None for the one that runs then.
-        holder_names: Returns what the holders of leases are called, by the ids of the
+        loop: The loop of the waiting callers; None for the running loop.
+        holder_names: Returns the names of the holders of leases, by the ids of the
             lease objects.
         on_wait: Called when a request has to wait.
-
-    Attributes:
-        ledger: As given.
-        holder_names: As given.
     """
 
     __slots__ = (
@@ -69,7 +65,6 @@ class Admission:
         self._on_wait = on_wait
 
     def __len__(self) -> int:
-        """Counts the requests that wait."""
         return len(self._waiters)
 
     def acquire(
@@ -81,17 +76,11 @@ class Admission:
     ) -> asyncio.Future[Lease]:
         """Requests a lease: granted at once if that delays no waiter, else queued.
 
-        What can never be granted waits for ever and holds nobody up.
-
-        Args:
-            label: Who requests it, for messages.
-            resources: How much.
-            constraints: Of which devices.
-            priority: Which waiters it may pass.
+        A request that can never be granted waits for ever and delays no other.
 
         Returns:
-            The lease, now or later. Whoever takes it gives it back to :meth:`release`;
-            whoever wants it no more says so to :meth:`leave`.
+            The lease, now or later. The caller gives it back with :meth:`release`, or
+            gives up the request with :meth:`leave`.
         """
         loop = self._loop or asyncio.get_running_loop()
         pending: asyncio.Future[Lease] = loop.create_future()
@@ -106,11 +95,7 @@ class Admission:
         return pending
 
     def leave(self, pending: asyncio.Future[Lease]) -> None:
-        """Leaves the queue, or gives a lease back that was granted and never taken.
-
-        Args:
-            pending: What ``acquire`` returned.
-        """
+        """Leaves the queue, or gives a lease back that was granted and never taken."""
         waiter = self._waiters.pop(pending, None)
         if waiter is not None and self._pending.pop(waiter, None) is not None:
             self._queue.remove(waiter)
@@ -121,38 +106,38 @@ class Admission:
     def change_constraints(
         self, pending: asyncio.Future[Lease], constraints: DeviceConstraints
     ) -> None:
-        """Changes the constraints of a request that waits; its turn stays the same.
+        """Changes the constraints of a waiting request; its turn stays the same.
 
-        Args:
-            pending: What ``acquire`` returned; nothing happens if its turn has come.
-            constraints: Of which devices it is to be from now on.
+        Nothing happens if its turn has come.
         """
-        waiter = self._waiters.get(pending)
-        if waiter is None or self._pending.pop(waiter, None) is None:
-            return
-        waiter = self._queue.change_constraints(waiter, constraints)
-        self._pending[waiter] = pending
-        self._waiters[pending] = waiter
-        self._serve()
+        self._exchange(
+            pending, lambda waiter: self._queue.change_constraints(waiter, constraints)
+        )
 
     def requeue(self, pending: asyncio.Future[Lease]) -> None:
-        """Moves a request to the end of the queue, unless its turn has come.
+        """Moves a request to the end of the queue, unless its turn has come."""
 
-        Args:
-            pending: What ``acquire`` returned.
-        """
+        def move_to_end(waiter: Waiter) -> Waiter:
+            self._queue.remove(waiter)
+            request = waiter.resources, waiter.constraints, waiter.priority
+            return self._queue.enqueue(waiter.label, *request)
+
+        self._exchange(pending, move_to_end)
+
+    def _exchange(
+        self, pending: asyncio.Future[Lease], exchange: Callable[[Waiter], Waiter]
+    ) -> None:
+        """Exchanges the waiter of a request, unless its turn has come."""
         waiter = self._waiters.get(pending)
         if waiter is None or self._pending.pop(waiter, None) is None:
             return
-        self._queue.remove(waiter)
-        asked = waiter.resources, waiter.constraints, waiter.priority
-        waiter = self._queue.enqueue(waiter.label, *asked)
+        waiter = exchange(waiter)
         self._pending[waiter] = pending
         self._waiters[pending] = waiter
         self._serve()
 
     def release(self, lease: Lease) -> None:
-        """Gives a lease back and serves everyone who may be served now.
+        """Releases a lease and serves all requests that may be served now.
 
         Raises:
             LookupError: The lease is not held; nothing has changed.
@@ -161,31 +146,27 @@ class Admission:
         self._serve()
 
     def release_part(self, lease: Lease, name: str) -> Lease:
-        """Releases what a function does not need while it waits for a result.
-
-        Args:
-            lease: What it holds.
-            name: The resource that others may have meanwhile.
+        """Releases a resource of a function while the function waits for a result.
 
         Returns:
-            What it keeps.
+            The lease on the rest.
         """
         part, rest = self.ledger.split(lease, name)
         self.ledger.release(part)
-        # Also where that was nothing: from now on the rest does not come back by
-        # itself, and those who wait for it hold up no nested request.
+        # Even if the part was empty: from now on the rest is not transient, so waiters
+        # for it delay no nested request.
         self._serve()
         return rest
 
     def waiting(self) -> list[tuple[str, str]]:
-        """Lists who waits, by label, and describes for what, in order of arrival."""
+        """Lists the waiting requests, label and description, in order of arrival."""
         return [
             (waiter.label, described(waiter.resources, waiter.constraints))
             for waiter in self._queue
         ]
 
     def demands(self) -> list[tuple[Resources, int, bool]]:
-        """Lists what is waited for, by how many, and whether it can ever be."""
+        """Lists the waiting amounts, each with its number and if it is feasible."""
         alike: dict[
             tuple[frozenset[tuple[str, int]], DeviceConstraints], list[Resources]
         ] = {}
@@ -194,11 +175,11 @@ class Admission:
             alike.setdefault((shape, waiter.constraints), []).append(waiter.resources)
         return [
             (
-                _with_bytes(asked[0], constraints),
-                len(asked),
-                not self.ledger.infeasible_part(asked[0], constraints),
+                _with_bytes(requests[0], constraints),
+                len(requests),
+                not self.ledger.infeasible_part(requests[0], constraints),
             )
-            for (_, constraints), asked in alike.items()
+            for (_, constraints), requests in alike.items()
         ]
 
     def explain(
@@ -208,17 +189,13 @@ class Admission:
         constraints: DeviceConstraints = ANYWHERE,
         pending: asyncio.Future[Lease] | None = None,
     ) -> str:
-        """Says why a request is not granted now, and who is ahead of it in the queue.
+        """Explains why a request is not granted now, and which others are ahead of it.
 
-        Args:
-            label: Who requests it, as given to :meth:`acquire`.
-            resources: How much.
-            constraints: Of which devices.
-            pending: What :meth:`acquire` returned; None for a newcomer.
+        ``pending`` is the result of :meth:`acquire`, or None for a new request.
         """
         reason = shortage(self.ledger, label, resources, constraints)
-        held = self.held_by(resources, constraints)
-        return f"{reason}{held}{self.ahead_of(resources, constraints, pending)}"
+        holders = self.held_by(resources, constraints)
+        return f"{reason}{holders}{self.ahead_of(resources, constraints, pending)}"
 
     def preview(
         self,
@@ -226,13 +203,7 @@ class Admission:
         resources: Resources,
         constraints: DeviceConstraints = ANYWHERE,
     ) -> str:
-        """Says where a newcomer's request would go, or what stands in its way.
-
-        Args:
-            label: Who would request it.
-            resources: How much.
-            constraints: Of which devices.
-        """
+        """Describes where a new request would be placed, or why it would wait."""
         lease = self._queue.try_at_once(resources, constraints)
         if lease is not None:
             self.ledger.release(lease)
@@ -240,18 +211,18 @@ class Admission:
         head, *lines = preview(
             self.ledger, label, resources, constraints, None
         ).splitlines()
-        held, ahead = (
+        holders, ahead = (
             self.held_by(resources, constraints),
             self.ahead_of(resources, constraints, None),
         )
-        return "\n".join([f"{head}{held}{ahead}", *lines])
+        return "\n".join([f"{head}{holders}{ahead}", *lines])
 
     def held_by(
         self, resources: Resources, constraints: DeviceConstraints = ANYWHERE
     ) -> str:
-        """Says who holds what a request lacks now, to end a sentence."""
-        held = held_by(self.ledger, resources, constraints, self.holder_names())
-        return f"{held}{shell_hint()}" if held else ""
+        """Names the holders of what a request lacks now, to end a sentence."""
+        holders = held_by(self.ledger, resources, constraints, self.holder_names())
+        return f"{holders}{shell_hint()}" if holders else ""
 
     def ahead_of(
         self,
@@ -259,7 +230,7 @@ class Admission:
         constraints: DeviceConstraints,
         pending: asyncio.Future[Lease] | None,
     ) -> str:
-        """Says who is ahead in the queue and competes, to end a sentence."""
+        """Names the competing requests ahead in the queue, to end a sentence."""
         if self.ledger.infeasible_part(resources, constraints):
             return ""
         place = None if pending is None else self._waiters.get(pending)
@@ -268,8 +239,8 @@ class Admission:
         if not ahead:
             return ""
         others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
-        asked = described(ahead[0].resources, ahead[0].constraints)
-        first = f"{ahead[0].label} ({asked})"
+        amounts = described(ahead[0].resources, ahead[0].constraints)
+        first = f"{ahead[0].label} ({amounts})"
         return f". Ahead of it in line: {first}{others}"
 
     def _competes(
@@ -291,8 +262,8 @@ class Admission:
                 pending = self._pending.pop(waiter)
                 self._waiters.pop(pending, None)
                 if pending.cancelled():
-                    # It has not woken yet to leave the queue. Its lease is free again
-                    # for the next round of this loop.
+                    # Its caller has not left the queue yet. The next round of this
+                    # loop grants the lease to others.
                     self.ledger.release(lease)
                 else:
                     pending.set_result(lease)

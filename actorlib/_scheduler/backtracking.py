@@ -1,7 +1,7 @@
-"""A depth-first search that takes steps back, for all that arranges bundles.
+"""A depth-first search with backtracking, used to arrange bundles.
 
-Not by recursion: a group may have more bundles, and a machine more devices, than Python
-has frames.
+It does not recurse: a group may have more bundles, and a machine more devices, than
+Python allows frames.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ C = TypeVar("C")
 
 
 class Problem(Protocol[C]):
-    """A problem that is solved choice by choice, and remembers those it has made."""
+    """A problem that is solved choice by choice, and keeps its current choices."""
 
     @property
     def is_solved(self) -> bool:
-        """Whether nothing is left to choose."""
+        """Whether the current choices are a solution."""
         ...
 
     @property
     def is_given_up(self) -> bool:
-        """Whether the search has taken too long."""
+        """Whether the search has taken too many steps."""
         ...
 
     def state(self) -> Hashable:
-        """Returns all that tells which choices remain, whatever led there."""
+        """Returns the state that determines the remaining choices."""
         ...
 
     def choices(self) -> Iterator[C]:
-        """Yields what may be chosen now, the best first."""
+        """Yields the possible choices, the best first."""
         ...
 
     def make(self, choice: C) -> None:
@@ -40,29 +40,29 @@ class Problem(Protocol[C]):
         ...
 
     def undo(self, choice: C) -> None:
-        """Takes the last choice back."""
+        """Undoes the last choice."""
         ...
 
 
 def solutions(problem: Problem[C], seen: set[Hashable]) -> Generator[list[C]]:
     """Yields the choices that solve a problem, one solution for each final state.
 
-    However it ends, also by ``close``, all choices are taken back.
+    However it ends, even by ``close``, all choices are undone.
 
     Args:
         problem: The problem.
-        seen: The states from which nothing more is to be had; those that the search
-            has left are added.
+        seen: The states without further solutions. The search adds those that it has
+            left.
     """
     states: list[Hashable] = []
     options: list[Iterator[C]] = []
-    made: list[C] = []
+    chosen: list[C] = []
     try:
         while True:
             state = problem.state()
             is_new = state not in seen
             if is_new and problem.is_solved:
-                yield list(made)
+                yield list(chosen)
             states.append(state)
             is_open = is_new and not problem.is_solved
             options.append(problem.choices() if is_open else iter(()))
@@ -74,20 +74,20 @@ def solutions(problem: Problem[C], seen: set[Hashable]) -> Generator[list[C]]:
                     break
                 seen.add(states.pop())
                 options.pop()
-                if not made:
+                if not chosen:
                     return
-                problem.undo(made.pop())
+                problem.undo(chosen.pop())
             problem.make(choice)
-            made.append(choice)
+            chosen.append(choice)
     finally:
-        while made:
-            problem.undo(made.pop())
+        while chosen:
+            problem.undo(chosen.pop())
 
 
 def first_solution(problem: Problem[C], seen: set[Hashable]) -> list[C] | None:
     """Returns the first solution of a problem, or None; see :func:`solutions`."""
-    found = solutions(problem, seen)
+    search = solutions(problem, seen)
     try:
-        return next(found, None)
+        return next(search, None)
     finally:
-        found.close()
+        search.close()

@@ -1,20 +1,19 @@
 """Arranges the bundles of a gang on devices, all of them or none.
 
-What a strategy means on the devices of one machine, for each kind by itself:
+The meaning of each strategy on one machine, separately for each kind of device:
 
 * ``PACK``: as few devices as possible.
 * ``SPREAD``: as few bundles as possible on a device that another bundle is on.
-* ``STRICT_PACK``: all on one device; if they need more than one even when nothing is
-  taken, on that many which belong together (``topology``): linked ones, or neighbours
-  by number where the kind shares things by number. On a machine where no such number
-  of them does, on any that many: there, all are as close as can be.
+* ``STRICT_PACK``: all on one device. If they need more than one even on the idle
+  machine, on that number of devices that belong together (``topology``): linked ones,
+  or neighbours by number if the kind shares hardware by number. If the machine has no
+  such set of that size, on any set of that size.
 * ``STRICT_SPREAD``: no bundle on a device that another bundle is on.
 
-Bundles of several devices take theirs first, the others share what is left.
+Bundles of several devices get theirs first, the others share the rest.
 
-Packing is a search with a bound. What is not found within it may be there all the
-same: then ``Arrangement.is_certain`` is false, and nobody may be told that it never
-fits.
+Packing is a search with a bound. There may be a solution that it does not find: then
+``Arrangement.is_certain`` is false, and no message may say that the gang never fits.
 """
 
 from __future__ import annotations
@@ -52,19 +51,19 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Device
 
 TRIES = 2_000
-"""How many sets of devices are tried at the most."""
+"""How many sets of devices are tried at most."""
 
 _REMEMBERED = 64
-"""Of how many gangs it is kept where they would be if nothing were taken."""
+"""The number of gangs for which the arrangement on idle devices is remembered."""
 
 
 class Arrangement(NamedTuple):
     """The outcome of a search for the devices of a gang.
 
     Attributes:
-        devices: Indices, ascending, for each bundle: none where it asks for none of the
-            kind. None if no arrangement was found.
-        is_certain: Whether there is none then.
+        devices: Ascending indices for each bundle: empty if it requests none of the
+            kind. None if the search found no arrangement.
+        is_certain: If ``devices`` is None: whether there is certainly no arrangement.
     """
 
     devices: list[list[int]] | None
@@ -72,16 +71,16 @@ class Arrangement(NamedTuple):
 
 
 Mixture = Counter["DeviceModel"]
-"""How many devices of which models."""
+"""Models, each with a number of devices."""
 
-_Found = dict[int, list[int]]
+_Placement = dict[int, list[int]]
 """The devices of each bundle, by its number."""
 
 
 class _Outcome(NamedTuple):
-    """The devices of each bundle; if not found, whether there are none."""
+    """As ``Arrangement``, for the bundles that request the kind."""
 
-    found: _Found | None
+    placement: _Placement | None
     is_certain: bool = True
 
 
@@ -91,11 +90,7 @@ _GIVEN_UP = _Outcome(None, is_certain=False)
 
 @final
 class GangArranger:
-    """Arranges gangs on the devices of one kind.
-
-    Args:
-        resolver: Those devices.
-    """
+    """Arranges gangs on the devices of one kind."""
 
     __slots__ = ("_idle", "_resolver")
 
@@ -104,21 +99,21 @@ class GangArranger:
         self._idle: dict[Gang, Arrangement] = {}
 
     def when_idle(self, gang: Gang) -> Arrangement:
-        """Arranges a gang as if nothing were taken; the outcome is remembered."""
-        known = self._idle.get(gang)
-        if known is None:
+        """Arranges a gang on idle devices; the outcome is remembered."""
+        arrangement = self._idle.get(gang)
+        if arrangement is None:
             if len(self._idle) >= _REMEMBERED:
                 self._idle.clear()
             every = dict.fromkeys(range(len(self._resolver.devices)), UNITS)
-            known = self._idle[gang] = self.arrange(gang, every)
-        return known
+            arrangement = self._idle[gang] = self.arrange(gang, every)
+        return arrangement
 
     def arrange(self, gang: Gang, free: Mapping[int, int]) -> Arrangement:
-        """Finds the devices of each bundle.
+        """Chooses the devices of each bundle.
 
         Args:
-            gang: The bundles, and how they are to lie.
-            free: What the devices that may be used have free, by index.
+            gang: The bundles and their strategy.
+            free: The free units of the usable devices, by index.
         """
         resolver = self._resolver
         amounts = gang.units(resolver.kind.name)
@@ -130,17 +125,19 @@ class GangArranger:
         if gang.strategy == STRICT_PACK:
             packed = Gang(gang.bundles, PACK, gang.models, gang.gpu_memory)
             idle = self.when_idle(packed)
-            found, is_certain = _pack_strictly(resolver, idle, parts, free)
+            outcome = _pack_strictly(resolver, idle, parts, free)
         else:
             share = _SHARES.get(gang.strategy, _spread)
-            found, is_certain = _place(resolver, parts, free, share, SearchBudget())
-        if found is None:
-            return Arrangement(None, is_certain)
-        return Arrangement([found.get(number, []) for number in range(len(amounts))])
+            outcome = _place(resolver, parts, free, share, SearchBudget())
+        placement = outcome.placement
+        if placement is None:
+            return Arrangement(None, outcome.is_certain)
+        devices = [placement.get(number, []) for number in range(len(amounts))]
+        return Arrangement(devices)
 
 
 def _parts(resolver: ConstraintResolver, gang: Gang) -> list[BundleShare]:
-    """Returns what each bundle requests of the kind, if that is anything."""
+    """Returns the shares of the bundles that request the kind."""
     name = resolver.kind.name
     each = zip(gang.units(name), gang.models, gang.nbytes(name), strict=True)
     alike: dict[object, BundleShare] = {}
@@ -184,22 +181,22 @@ def _place(
     share: _Share,
     budget: SearchBudget,
 ) -> _Outcome:
-    """Gives bundles of several devices theirs first; the others share what is left."""
+    """Places bundles of several devices first; the others share the rest."""
     large = [part for part in parts if part.units > UNITS]
     small = [part for part in parts if part.units <= UNITS]
     is_certain = True
     for tried, chosen in enumerate(_choose_whole(resolver, large, free)):
         if tried >= TRIES:
             return _GIVEN_UP
-        taken = {index for devices in chosen.values() for index in devices}
-        left = {index: free[index] for index in free if index not in taken}
+        whole = {index for devices in chosen.values() for index in devices}
+        rest = {index: free[index] for index in free if index not in whole}
         outcome = (
-            share(_SharedBundles(resolver, small, left, taken, budget))
+            share(_SharedBundles(resolver, small, rest, whole, budget))
             if small
             else _Outcome({})
         )
-        if outcome.found is not None:
-            return _Outcome({**chosen, **outcome.found})
+        if outcome.placement is not None:
+            return _Outcome({**chosen, **outcome.placement})
         is_certain &= outcome.is_certain
     return _Outcome(None, is_certain)
 
@@ -211,8 +208,8 @@ def _choose_whole(
     resolver: ConstraintResolver,
     large: Sequence[BundleShare],
     free: Mapping[int, int],
-) -> Iterator[_Found]:
-    """Yields the devices of bundles, once for each mixture of models that is left."""
+) -> Iterator[_Placement]:
+    """Yields the devices of bundles, once for each mixture of remaining models."""
     if not large:
         yield {}
         return
@@ -225,11 +222,7 @@ def _choose_whole(
 
 
 class _WholeDevices:
-    """Chooses the devices of one bundle after another; see Problem.
-
-    Attributes:
-        order: The bundles, the largest first.
-    """
+    """Chooses the devices of one bundle after another, the largest first."""
 
     def __init__(
         self,
@@ -249,7 +242,7 @@ class _WholeDevices:
 
     @property
     def is_given_up(self) -> bool:
-        return False  # whoever takes the solutions counts them
+        return False  # the caller counts the solutions
 
     def state(self) -> Hashable:
         models = _models_of(self._resolver, self._left)
@@ -270,11 +263,11 @@ class _WholeDevices:
 def _sets(
     resolver: ConstraintResolver, part: BundleShare, free: Collection[int]
 ) -> Iterator[list[int]]:
-    """Yields the devices that one may get: the best, then the other mixtures."""
+    """Yields the devices that a bundle may get: the best, then the other mixtures."""
     usable = sorted(i for i in free if part.allowed is None or i in part.allowed)
-    count, seen = part.units // UNITS, list[Mixture]()
+    count, mixtures = part.units // UNITS, list[Mixture]()
     for devices in resolver.sets(count, usable):
-        seen.append(_models_of(resolver, devices))
+        mixtures.append(_models_of(resolver, devices))
         yield devices
     families: dict[str, dict[DeviceModel, list[Device]]] = {}
     for index in usable:
@@ -286,10 +279,11 @@ def _sets(
             continue
         for counts in product(*(range(min(count, len(m)) + 1) for m in alike.values())):
             mixture = Counter(dict(zip(alike, counts, strict=True)))
-            if sum(counts) == count and mixture not in seen:
+            if sum(counts) == count and mixture not in mixtures:
                 each = zip(counts, alike.values(), strict=True)
-                found = [d.index for n, m in each if n for d in resolver.closest(n, m)]
-                yield sorted(found)
+                yield sorted(
+                    d.index for n, m in each if n for d in resolver.closest(n, m)
+                )
 
 
 def _models_of(resolver: ConstraintResolver, indices: Iterable[int]) -> Mixture:
@@ -300,20 +294,20 @@ def _models_of(resolver: ConstraintResolver, indices: Iterable[int]) -> Mixture:
 
 
 class _SharedBundles(NamedTuple):
-    """Bundles that may share devices, and the devices that others have taken whole."""
+    """Bundles that may share devices, and the devices of the bundles of several."""
 
     resolver: ConstraintResolver
     parts: Sequence[BundleShare]
     free: Mapping[int, int]
-    taken: set[int]
+    whole: set[int]
     budget: SearchBudget
 
     def packing(self) -> Packing:
-        """Returns a search for as few devices as possible, that belong together."""
-        near = _neighbours(self.resolver, [*self.free, *self.taken])
+        """Returns a search for as few devices as possible that belong together."""
+        near = _neighbours(self.resolver, [*self.free, *self.whole])
 
         def rank(index: int, used: set[int]) -> int:
-            return -len(near[index] & (used | self.taken)) if near else 0
+            return -len(near[index] & (used | self.whole)) if near else 0
 
         return Packing(self.parts, self.free, rank, self.budget)
 
@@ -322,13 +316,11 @@ _Share = Callable[[_SharedBundles], _Outcome]
 
 
 def _fit(shared: _SharedBundles) -> _Outcome:
-    """Places them anywhere."""
     packing = shared.packing()
     return _Outcome(packing.run(), packing.is_certain)
 
 
 def _pack(shared: _SharedBundles) -> _Outcome:
-    """Places them on as few devices as possible."""
     packing = shared.packing()
     first = packing.run()
     if first is None:
@@ -343,16 +335,16 @@ def _pack(shared: _SharedBundles) -> _Outcome:
 
 
 def _spread(shared: _SharedBundles) -> _Outcome:
-    """Places as few as possible on a device that another one is on."""
+    """Places as few bundles as possible on a device that another one is on."""
     parts, free = shared.parts, shared.free
-    found = match_devices(parts, free)
-    if found is not None:
-        return _Outcome(found)
-    somewhere = _fit(shared)
-    if somewhere.found is None:
-        return somewhere
+    separate = match_devices(parts, free)
+    if separate is not None:
+        return _Outcome(separate)
+    fit = _fit(shared)
+    if fit.placement is None:
+        return fit
     spreading = Spreading(parts, free)
-    best = spreading.run() or somewhere.found
+    best = spreading.run() or fit.placement
     for joins in range(max(1, len(parts) - len(free)), len(parts) - len(_used(best))):
         better = spreading.run(joins)
         if better is not None:
@@ -361,7 +353,6 @@ def _spread(shared: _SharedBundles) -> _Outcome:
 
 
 def _spread_strictly(shared: _SharedBundles) -> _Outcome:
-    """Places each on a device of its own."""
     return _Outcome(match_devices(shared.parts, shared.free))
 
 
@@ -377,13 +368,9 @@ def _pack_strictly(
     parts: Sequence[BundleShare],
     free: Mapping[int, int],
 ) -> _Outcome:
-    """Packs bundles on as few devices as they would need if nothing were taken.
+    """Packs bundles on as few devices as they would need on the idle machine.
 
-    Args:
-        resolver: All devices of the kind.
-        idle: How they would be packed then.
-        parts: The bundles.
-        free: What the devices that may be used have free, by index.
+    ``idle`` is the packing on the idle machine.
     """
     if idle.devices is None:
         return _Outcome(None, idle.is_certain)
@@ -393,40 +380,40 @@ def _pack_strictly(
     budget = SearchBudget()
     if all(len(each) < count for each in _components(resolver, resolver.devices)):
         outcome = _place(resolver, parts, free, _pack, budget)
-        return outcome if len(_used(outcome.found or {})) == count else _NOWHERE
-    asked, is_certain = sum(part.units for part in parts), True
+        return outcome if len(_used(outcome.placement or {})) == count else _NOWHERE
+    total, is_certain = sum(part.units for part in parts), True
     least = min(min(part.units, UNITS) for part in parts)
     roomy = [resolver.devices[index] for index in sorted(free) if free[index] >= least]
     for tried, chosen in enumerate(_related(resolver, count, roomy)):
         if tried >= TRIES:
             return _GIVEN_UP
-        there = {device.index: free[device.index] for device in chosen}
-        if sum(there.values()) < asked or len(_components(resolver, chosen)) > 1:
+        usable = {device.index: free[device.index] for device in chosen}
+        if sum(usable.values()) < total or len(_components(resolver, chosen)) > 1:
             continue
-        outcome = _place(resolver, parts, there, _fit, budget)
-        if outcome.found is not None:
+        outcome = _place(resolver, parts, usable, _fit, budget)
+        if outcome.placement is not None:
             return outcome
         is_certain &= outcome.is_certain
     return _Outcome(None, is_certain)
 
 
 def _on_one(parts: Sequence[BundleShare], free: Mapping[int, int]) -> _Outcome:
-    left = {
+    rest = {
         index: free[index] - sum(part.units_on(index) for part in parts)
         for index in free
         if all(part.may_be_on(index) for part in parts)
     }
-    roomy = [index for index in left if left[index] >= 0]
+    roomy = [index for index in rest if rest[index] >= 0]
     if not roomy:
         return _NOWHERE
-    best = min(roomy, key=lambda index: (left[index], index))
+    best = min(roomy, key=lambda index: (rest[index], index))
     return _Outcome({part.number: [best] for part in parts})
 
 
 def _related(
     resolver: ConstraintResolver, count: int, devices: Sequence[Device]
 ) -> Iterator[Sequence[Device]]:
-    """Yields so many devices that may belong together, the closest first."""
+    """Yields sets of ``count`` devices that may belong together, the closest first."""
     for component in _components(resolver, devices):
         if len(component) >= count:
             yield resolver.closest(count, component)
@@ -442,7 +429,7 @@ def _components(
 def _neighbours(
     resolver: ConstraintResolver, indices: Iterable[int]
 ) -> Mapping[int, set[int]]:
-    """Returns by index those that each device belongs to; empty if there are none."""
+    """Returns the neighbours of each device, by index; empty if there are none."""
     devices = [resolver.devices[index] for index in sorted(indices)]
     if not (resolver.kind.aligned or any(device.peers for device in devices)):
         return {}
@@ -453,5 +440,5 @@ def _neighbours(
     }
 
 
-def _used(found: _Found) -> set[int]:
-    return {index for devices in found.values() for index in devices}
+def _used(placement: _Placement) -> set[int]:
+    return {index for devices in placement.values() for index in devices}

@@ -1,24 +1,24 @@
 """Packs bundles that may share a device: a search, device after device.
 
-A search bundle after bundle fails where the last few devices have to be filled to the
-last unit, and only notices at the end. So the largest bundle that is left chooses a
-device, and that device is then filled: first with the sums that leave the least of it.
-It is filled as far as can be, which loses nothing: whoever could still join it may do
-so however the rest is packed.
+A search bundle after bundle fails if the last few devices have to be filled to the last
+unit, and only notices at the end. So the largest remaining bundle chooses a device, and
+that device is then filled: first with the sums that leave the least free. It is filled
+as far as possible, which loses no solution: a bundle that still fits can join it
+however the rest is packed.
 
-What bounds the search: equal bundles are one size and equal devices one class, so which
-of them is where is no choice; a step is taken back as soon as the remaining devices,
-each filled as well as the sums of the remaining bundles allow, cannot take them all;
-what failed once is remembered (``backtracking``). 48 bundles in steps of a hundredth
-that fill 16 devices to the last unit take some thousand steps, 3 ms. Packing is hard in
-general, so ``MAX_STEPS`` bounds the rest, and :attr:`Packing.is_certain` tells whether
-it was met. Where even a search without a step back would take too long, each bundle is
+Four rules bound the search. Equal bundles are one size and equal devices one class, so
+their order is not a choice. A step is undone as soon as the remaining devices, each
+filled as well as the sums of the remaining bundles allow, cannot take all bundles.
+Failed states are remembered (``backtracking``). 48 bundles in steps of a hundredth that
+fill 16 devices to the last unit take some thousand steps, 3 ms. Packing is hard in
+general, so ``MAX_STEPS`` bounds the rest, and :attr:`Packing.is_certain` is False if it
+was reached. If even a search without an undone step would take too long, each bundle is
 first put where it fits best.
 
-Bytes of memory are more units of a small device than of a large one. Then a class of
-devices has units of its own for each size, and no size stands for another. What bounds
-the search counts in the least units of each size, and what is free on a device in as
-many of those as it can come to, so that it never rules out what there is.
+Bytes of memory are more units of a small device than of a large one. Then each size has
+different units on each class of devices, and no size replaces another. The bounds count
+in the least units of each size, and the free units of a device as the highest number of
+those that it can hold, so that they never exclude a solution.
 """
 
 from __future__ import annotations
@@ -42,16 +42,12 @@ if TYPE_CHECKING:
     )
 
 MAX_STEPS = 40_000
-"""How many steps, looks at one size of bundles, a whole answer may take."""
+"""How many steps a whole result may take; a step looks at one size of bundles."""
 
 
 @final
 class SearchBudget:
-    """The steps that several searches for one answer may take together.
-
-    Attributes:
-        left: How many are left.
-    """
+    """The remaining steps that several searches for one result may take together."""
 
     __slots__ = ("left",)
 
@@ -61,12 +57,9 @@ class SearchBudget:
 
 @final
 class UnitsByDevice:
-    """The units that some bytes come to on each device that has them; see BundleShare.
+    """The units that some bytes need on each device that has them, by index.
 
-    One object for all bundles that ask for the same: it is compared by identity.
-
-    Attributes:
-        units: By index.
+    Equal bundles share one object: it is compared by identity.
     """
 
     __slots__ = ("units",)
@@ -76,13 +69,13 @@ class UnitsByDevice:
 
 
 class BundleShare(NamedTuple):
-    """What one bundle requests of a kind of devices.
+    """The share of one kind of devices that a bundle requests.
 
     Attributes:
-        number: Which bundle.
-        units: How much; at the least, where devices differ.
-        allowed: The devices that it may be on, or None for every one.
-        on_device: How much of each that is allowed, or None where that is the same.
+        number: The number of the bundle.
+        units: The units; the least ones if devices differ.
+        allowed: The devices that it may be on, or None for all.
+        on_device: The units on each allowed device, or None if they are equal.
     """
 
     number: int
@@ -91,16 +84,14 @@ class BundleShare(NamedTuple):
     on_device: UnitsByDevice | None = None
 
     def units_on(self, index: int) -> int:
-        """Returns how much of a device that is allowed it is."""
         return self.units if self.on_device is None else self.on_device.units[index]
 
     def may_be_on(self, index: int) -> bool:
-        """Whether a device is allowed."""
         return self.allowed is None or index in self.allowed
 
 
 class _BundleSize(NamedTuple):
-    """The size of bundles that are alike: their units, and the devices they may use."""
+    """The size of equal bundles: their units, and the devices that they may use."""
 
     units: int
     allowed: frozenset[int] | None
@@ -108,14 +99,14 @@ class _BundleSize(NamedTuple):
 
 
 class _EqualDevices(NamedTuple):
-    """A class of devices that are alike.
+    """A class of equal devices.
 
     Attributes:
-        free: What is free.
-        sizes: The sizes that they may take.
-        units: How much each of all sizes is there.
-        gain: How much a unit there counts at the most where the least units of sizes
-            are summed up, as a numerator and a denominator.
+        free: The free units of each.
+        sizes: The sizes of bundles that they may take.
+        units: The units that a bundle of each size needs there.
+        gain: The highest ratio of the least units of a size to its units there, as a
+            numerator and a denominator.
     """
 
     free: int
@@ -124,13 +115,13 @@ class _EqualDevices(NamedTuple):
     gain: tuple[int, int]
 
     def least(self, units: int) -> int:
-        """Returns the most that bundles which take so much may be in least units."""
+        """Converts units of this class to the most least units that they can be."""
         numerator, denominator = self.gain
         return units * numerator // denominator
 
 
 Filling = tuple[int, tuple[tuple[int, int], ...]]
-"""The number of a class of devices, and how many bundles of which size one takes."""
+"""The number of a class of devices, and the bundles of one: sizes with their counts."""
 
 
 @final
@@ -139,13 +130,14 @@ class Packing:
 
     Args:
         parts: The bundles, each of at most one device.
-        free: What the devices that may be used have free, by index.
-        rank: Ranks a device, given those that are used: of devices that have as much
-            free, the one of the lowest rank is taken.
+        free: The free units of the usable devices, by index.
+        rank: Ranks a device, given the used ones: of devices with equal free units, the
+            one with the lowest rank is used.
         budget: The steps that its searches may take.
 
     Attributes:
-        is_certain: Whether what the last search did not find is not there.
+        is_certain: Whether the last search was complete: if it found no solution, there
+            is none.
     """
 
     def __init__(
@@ -157,7 +149,7 @@ class Packing:
     ) -> None:
         self.is_certain = True
         self._rank = rank
-        # In the largest unit that divides all sizes, sums are fewer.
+        # There are fewer sums in the largest unit that divides all sizes.
         self._unit = gcd(*_all_units(parts)) or 1
         self._parts: dict[_BundleSize, list[int]] = {}
         for part in sorted(parts, key=lambda part: (-part.units, part.number)):
@@ -178,7 +170,7 @@ class Packing:
             self._devices.setdefault(device_class, []).append(index)
         self._free = free
         self._device_classes = list(self._devices)
-        # So many steps takes a search that takes none back.
+        # The left side is the number of steps without an undone one.
         self._is_large = 3 * len(free) * len(self._sizes) > MAX_STEPS
         self._budget = budget
         self._steps = 0
@@ -188,25 +180,25 @@ class Packing:
         self._failed: set[Hashable] = set()
 
     def _sizes_by_scope(self) -> Callable[[int], tuple[int, ...]]:
-        """Returns what tells the sizes of bundles that a device may take."""
+        """Returns a function that maps a device to the sizes that it may take."""
         scopes = list(dict.fromkeys(size.allowed for size in self._sizes))
-        known: dict[tuple[bool, ...], tuple[int, ...]] = {}
+        by_scopes: dict[tuple[bool, ...], tuple[int, ...]] = {}
 
         def sizes(index: int) -> tuple[int, ...]:
             within = tuple(scope is None or index in scope for scope in scopes)
-            if within not in known:
+            if within not in by_scopes:
                 allowed = {s for s, has in zip(scopes, within, strict=True) if has}
-                known[within] = tuple(
+                by_scopes[within] = tuple(
                     number
                     for number, size in enumerate(self._sizes)
                     if size.allowed in allowed
                 )
-            return known[within]
+            return by_scopes[within]
 
         return sizes
 
     def _units_by_device(self) -> Callable[[int], tuple[int, ...]]:
-        """Returns what tells how much each size is on a device."""
+        """Returns a function that maps a device to the units of each size there."""
         usual = tuple(size.units for size in self._sizes)
         if self._are_uniform:
             return lambda _: usual
@@ -224,43 +216,43 @@ class Packing:
     def _gains(
         self,
     ) -> Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, int]]:
-        """Returns what tells how much units of a device count; see _EqualDevices."""
-        known: dict[object, tuple[int, int]] = {}
+        """Returns a function that computes ``_EqualDevices.gain``."""
+        gains: dict[object, tuple[int, int]] = {}
 
         def gain(sizes: tuple[int, ...], units: tuple[int, ...]) -> tuple[int, int]:
             if self._are_uniform or not sizes:
                 return 1, 1
-            if (sizes, units) not in known:
+            if (sizes, units) not in gains:
                 most = 0, 1
                 for size in sizes:
-                    least, there = self._sizes[size].units, units[size]
-                    if least * most[1] > most[0] * there:
-                        most = least, there
-                known[sizes, units] = most
-            return known[sizes, units]
+                    least, on_device = self._sizes[size].units, units[size]
+                    if least * most[1] > most[0] * on_device:
+                        most = least, on_device
+                gains[sizes, units] = most
+            return gains[sizes, units]
 
         return gain
 
     @property
     def fewest(self) -> int:
-        """A number of devices below which they cannot be packed."""
-        asked = sum(self._total())
+        """A lower bound of the number of devices that the bundles need."""
+        total = sum(self._total())
         rooms = (
             device_class.least(device_class.free)
             for device_class, indices in self._devices.items()
             for _ in indices
         )
-        taken = accumulate(sorted(rooms, reverse=True))
-        return 1 + sum(1 for _ in takewhile(lambda units: units < asked, taken))
+        sums = accumulate(sorted(rooms, reverse=True))
+        return 1 + sum(1 for _ in takewhile(lambda units: units < total, sums))
 
     def run(self, opens: int | None = None) -> dict[int, list[int]] | None:
         """Returns the device of each bundle, by its number, or None.
 
         Args:
-            opens: On how many devices they may be; None for any number.
+            opens: The maximum number of devices; None for any number.
         """
-        if opens is None and self._is_large and (found := self._best_fit()):
-            return found
+        if opens is None and self._is_large and (placement := self._best_fit()):
+            return placement
         self._steps = self._budget.left
         self._opens = sum(self._left) if opens is None else opens
         fillings = first_solution(self, self._failed)
@@ -269,13 +261,13 @@ class Packing:
         return None if fillings is None else self._placement(fillings)
 
     def _best_fit(self) -> dict[int, list[int]] | None:
-        """Puts each bundle, the largest first, on the fullest device that has room.
+        """Puts each bundle, the largest first, on the fullest device with room.
 
-        Devices that others are on come before the rest, so that few are used.
+        Used devices come before unused ones, so that few are used.
         """
         used: list[tuple[int, int]] = []
         unused = sorted((free, index) for index, free in self._free.items())
-        found: dict[int, list[int]] = {}
+        placement: dict[int, list[int]] = {}
         for size, numbers in self._parts.items():
             part = self._share(size)
             for number in numbers:
@@ -284,11 +276,11 @@ class Packing:
                     if at is not None:
                         free, index = devices.pop(at)
                         insort(used, (free - part.units_on(index), index))
-                        found[number] = [index]
+                        placement[number] = [index]
                         break
                 else:
                     return None
-        return found
+        return placement
 
     def _share(self, size: _BundleSize) -> BundleShare:
         number, units = self._parts[size][0], size.units * self._unit
@@ -298,29 +290,23 @@ class Packing:
 
     @property
     def is_solved(self) -> bool:
-        """Whether every bundle has a device; see Problem."""
         return not any(self._bundles)
 
     @property
     def is_given_up(self) -> bool:
-        """Whether the search has taken too many steps; see Problem."""
         return self._steps < 0
 
     def state(self) -> Hashable:
-        """Returns which bundles and devices are left; see Problem."""
         return (self._opens, *self._bundles, *self._left)
 
     def choices(self) -> Iterator[Filling]:
-        """Yields what the next device may take; see Problem."""
         return self._fillings() if self._may_fit(self._opens) else iter(())
 
     def make(self, choice: Filling) -> None:
-        """Makes a choice; see Problem."""
         self._opens -= 1
         self._fill(choice, -1)
 
     def undo(self, choice: Filling) -> None:
-        """Takes the last choice back; see Problem."""
         self._opens += 1
         self._fill(choice, 1)
 
@@ -334,7 +320,7 @@ class Packing:
         return (s.units * n for s, n in zip(self._sizes, self._bundles, strict=True))
 
     def _may_fit(self, opens: int) -> bool:
-        """Whether the devices that are left could take all, as far as sums tell."""
+        """Whether the remaining devices can take all bundles, judged by sums only."""
         fills: list[tuple[int, int]] = []
         of_scope: Counter[frozenset[int] | None] = Counter()
         sums: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
@@ -350,29 +336,29 @@ class Packing:
             scopes = {self._sizes[size].allowed for size in device_class.sizes}
             of_scope.update(dict.fromkeys(scopes, best * self._left[number]))
         room = _most_room(sorted(fills, reverse=True), opens)
-        asked: Counter[frozenset[int] | None] = Counter()
+        need: Counter[frozenset[int] | None] = Counter()
         for size, total in zip(self._sizes, self._total(), strict=True):
-            asked[size.allowed] += total
-        return room >= asked.total() and all(
-            of_scope[scope] >= units for scope, units in asked.items()
+            need[size.allowed] += total
+        return room >= need.total() and all(
+            of_scope[scope] >= units for scope, units in need.items()
         )
 
     def _sums(self, sizes: Sequence[int], units: Sequence[int]) -> list[int]:
         """Returns the sums of bundles as bits: of all sizes, all but the first, ..."""
         self._steps -= len(sizes)
-        bits, found = 1, [1]
+        bits, sums = 1, [1]
         most = (2 << self._device_classes[-1].free) - 1
         for number in reversed(sizes):
-            each, left, times = units[number], self._bundles[number], 1
-            while left:
-                bits |= bits << (each * min(times, left)) & most
-                left -= min(times, left)
+            each, remaining, times = units[number], self._bundles[number], 1
+            while remaining:
+                bits |= bits << (each * min(times, remaining)) & most
+                remaining -= min(times, remaining)
                 times *= 2
-            found.append(bits)
-        return found[::-1]
+            sums.append(bits)
+        return sums[::-1]
 
     def _fillings(self) -> Iterator[Filling]:
-        """Yields what the device of the largest bundle may take, the best first."""
+        """Yields the fillings of the largest bundle's device, the best first."""
         first = next(size for size, count in enumerate(self._bundles) if count)
         rooms = [each.least(each.free) for each in self._device_classes]
         most = sorted(zip(rooms, self._left, strict=True), reverse=True)
@@ -382,7 +368,7 @@ class Packing:
             if not self._left[number] or device_class.free < device_class.units[first]:
                 continue
             if smallest - rooms[number] > spare:
-                continue  # in the place of a larger one it leaves too little
+                continue  # used instead of a larger one, it leaves too little
             if first in device_class.sizes:
                 for sizes in self._fills(device_class, first, spare):
                     yield number, sizes
@@ -390,24 +376,31 @@ class Packing:
     def _fills(
         self, device_class: _EqualDevices, first: int, spare: int
     ) -> Iterator[tuple[tuple[int, int], ...]]:
-        """Yields what fills a device beside one of the first size, fullest first."""
+        """Yields fillings of a device that has one bundle of the first size.
+
+        The fullest come first.
+        """
         sizes = [
             size for size in device_class.sizes if size >= first and self._bundles[size]
         ]
         self._bundles[first] -= 1
         sums = self._sums(sizes, device_class.units)
-        there = list(self._bundles)
+        available = list(self._bundles)
         self._bundles[first] += 1
-        left = device_class.free - device_class.units[first]
+        rest = device_class.free - device_class.units[first]
         room = device_class.least(device_class.free)
-        open_sums = sums[0] & ((2 << left) - 1)
+        open_sums = sums[0] & ((2 << rest) - 1)
         while open_sums:
             units = open_sums.bit_length() - 1
-            if room - device_class.least(device_class.free - left + units) > spare:
+            if room - device_class.least(device_class.free - rest + units) > spare:
                 return
             open_sums ^= 1 << units
-            for more in self._subsets(sizes, device_class.units, sums, there, units):
-                if self._is_full(sizes, device_class.units, there, more, left - units):
+            for more in self._subsets(
+                sizes, device_class.units, sums, available, units
+            ):
+                if self._is_full(
+                    sizes, device_class.units, available, more, rest - units
+                ):
                     counts = Counter({first: 1})
                     counts.update(dict(more))
                     yield tuple(counts.items())
@@ -419,39 +412,39 @@ class Packing:
         sizes: Sequence[int],
         units_of: Sequence[int],
         sums: Sequence[int],
-        there: Sequence[int],
+        available: Sequence[int],
         units: int,
     ) -> Iterator[tuple[tuple[int, int], ...]]:
-        """Yields the bundles that make a sum, those with the largest first."""
+        """Yields the sets of bundles with a given sum, those with the largest first."""
         stack: list[tuple[int, int, tuple[tuple[int, int], ...]]] = [(0, units, ())]
         while stack:
-            number, left, chosen = stack.pop()
+            number, rest, chosen = stack.pop()
             self._steps -= 1
             if self._steps < 0:
                 return
-            if not left:
+            if not rest:
                 yield chosen
                 continue
             size = sizes[number]
-            each, most = units_of[size], there[size]
-            for count in range(min(most, left // each) + 1):
-                rest = left - count * each
-                if sums[number + 1] >> rest & 1:
+            each, most = units_of[size], available[size]
+            for count in range(min(most, rest // each) + 1):
+                remainder = rest - count * each
+                if sums[number + 1] >> remainder & 1:
                     more = ((size, count),) if count else ()
-                    stack.append((number + 1, rest, (*chosen, *more)))
+                    stack.append((number + 1, remainder, (*chosen, *more)))
 
     def _is_full(
         self,
         sizes: Sequence[int],
         units_of: Sequence[int],
-        there: Sequence[int],
+        available: Sequence[int],
         chosen: Iterable[tuple[int, int]],
         left: int,
     ) -> bool:
-        """Whether no bundle that may join has room any more."""
-        taken = dict(chosen)
+        """Whether no further bundle has room."""
+        counts = dict(chosen)
         return not any(
-            units_of[size] <= left and there[size] > taken.get(size, 0)
+            units_of[size] <= left and available[size] > counts.get(size, 0)
             for size in sizes
         )
 
@@ -461,7 +454,7 @@ class Packing:
             device_class: list(each) for device_class, each in self._devices.items()
         }
         used: set[int] = set()
-        found: dict[int, list[int]] = {}
+        placement: dict[int, list[int]] = {}
 
         def rank(index: int) -> tuple[int, int, int]:
             return self._free[index], self._rank(index, used), index
@@ -473,23 +466,22 @@ class Packing:
             used.add(index)
             for size, count in sizes:
                 mine = numbers[self._sizes[size]]
-                found.update((number, [index]) for number in mine[:count])
+                placement.update((number, [index]) for number in mine[:count])
                 del mine[:count]
-        return found
+        return placement
 
 
 def _all_units(parts: Iterable[BundleShare]) -> set[int]:
-    """Returns all the units that any of them is on any device."""
-    found: set[int] = set()
+    units: set[int] = set()
     for part in parts:
-        found.add(part.units)
+        units.add(part.units)
         if part.on_device is not None:
-            found.update(part.on_device.units.values())
-    return found
+            units.update(part.on_device.units.values())
+    return units
 
 
 def _fullest(devices: Sequence[tuple[int, int]], part: BundleShare) -> int | None:
-    """Returns the place of the first device that has room; they are in that order."""
+    """Returns the position of the first device with room; ``devices`` are sorted."""
     for at in range(bisect_left(devices, (part.units,)), len(devices)):
         free, index = devices[at]
         if part.may_be_on(index) and free >= part.units_on(index):
@@ -498,7 +490,7 @@ def _fullest(devices: Sequence[tuple[int, int]], part: BundleShare) -> int | Non
 
 
 def _smallest(frees: Iterable[tuple[int, int]], opens: int) -> int:
-    """Returns what the last of so many devices has; 0 if there are fewer."""
+    """Returns the room of the device at position ``opens``; 0 if there are fewer."""
     for free, count in frees:
         opens -= min(opens, count)
         if not opens:
@@ -507,11 +499,9 @@ def _smallest(frees: Iterable[tuple[int, int]], opens: int) -> int:
 
 
 def _most_room(frees: Iterable[tuple[int, int]], opens: int) -> int:
-    """Returns what so many devices have together at the most.
+    """Returns the total room of the ``opens`` largest devices.
 
-    Args:
-        frees: What some have, and how many do, those with the most first.
-        opens: How many of them.
+    ``frees`` contains rooms and how many devices have each, the largest first.
     """
     room = 0
     for free, count in frees:

@@ -1,9 +1,9 @@
-"""Spreads bundles: each on a device of its own, or as many as can be.
+"""Spreads bundles over as many devices as possible.
 
-On devices of their own is a matching, which is found whenever there is one. If some
-have to share, it is a search that places bundle after bundle, the largest first, and
-takes steps back where it is stuck (``backtracking``). To lie apart is then preferred
-and not promised: what it does not find within ``MAX_STEPS`` is arranged otherwise.
+If each bundle can have its own device, a matching finds the devices whenever there are
+any. If some have to share, a search places bundle after bundle, the largest first
+(``backtracking``). Separate devices are then preferred and not guaranteed: a result
+that the search does not find within ``MAX_STEPS`` is not used.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from actorlib._scheduler.bundle_packing import BundleShare
 
 MAX_STEPS = 2_000
-"""How many placements of one bundle a search tries at the most."""
+"""How many placements of one bundle a search tries at most."""
 
 
 def match_devices(
     parts: Sequence[BundleShare], free: Mapping[int, int]
 ) -> dict[int, list[int]] | None:
-    """Finds a device of its own for each bundle, by number; None if there are too few.
+    """Assigns a separate device to each bundle, by number; None if there are too few.
 
     Args:
         parts: The bundles, each of at most one device.
-        free: What the devices that may be used have free, by index.
+        free: The free units of the usable devices, by index.
     """
     if len(parts) > len(free):
         return None
@@ -47,11 +47,11 @@ def _reassign(
     free: Mapping[int, int],
     on: dict[int, BundleShare],
 ) -> bool:
-    """Finds one more bundle a device, if others on the way move to another one."""
+    """Assigns a device to one more bundle, if necessary by moving other bundles."""
     moves: dict[int, tuple[BundleShare, int | None]] = {}
-    asking: deque[tuple[BundleShare, int | None]] = deque([(part, None)])
-    while asking:
-        mover, left = asking.popleft()
+    movers: deque[tuple[BundleShare, int | None]] = deque([(part, None)])
+    while movers:
+        mover, old = movers.popleft()
         for index in devices:
             if free[index] < mover.units:
                 break  # the emptiest come first
@@ -59,9 +59,9 @@ def _reassign(
                 continue
             if free[index] < mover.units_on(index):
                 continue
-            moves[index] = mover, left
+            moves[index] = mover, old
             if index in on:
-                asking.append((on[index], index))
+                movers.append((on[index], index))
                 continue
             to: int | None = index
             while to is not None:
@@ -79,11 +79,11 @@ class _Choice(NamedTuple):
 
 @final
 class Spreading:
-    """Places bundle after bundle on the emptiest device that has none; see Problem.
+    """Places bundle after bundle on the emptiest unused device; see Problem.
 
     Args:
         parts: The bundles, each of at most one device.
-        free: What the devices that may be used have free, by index.
+        free: The free units of the usable devices, by index.
     """
 
     def __init__(self, parts: Sequence[BundleShare], free: Mapping[int, int]) -> None:
@@ -96,7 +96,7 @@ class Spreading:
         self._failed: set[Hashable] = set()
         scopes = list(dict.fromkeys(part.allowed for part in parts if part.allowed))
         differing = list(dict.fromkeys(p.on_device for p in parts if p.on_device))
-        # What tells two devices apart beyond what they have free.
+        # The differences between devices beyond their free units.
         self._class_of = {
             i: (*(i in scope for scope in scopes), *(d.units.get(i) for d in differing))
             for i in free
@@ -106,29 +106,27 @@ class Spreading:
         """Returns the device of each bundle, by its number, or None.
 
         Args:
-            joins: How many may be on one that another is on; None for any.
+            joins: How many may share a device with an earlier one; None for any number.
         """
         self._joins = len(self._parts) if joins is None else joins
-        found = first_solution(self, self._failed)
-        if found is None:
+        choices = first_solution(self, self._failed)
+        if choices is None:
             return None
         return {
             part.number: [choice.device]
-            for part, choice in zip(self._parts, found, strict=True)
+            for part, choice in zip(self._parts, choices, strict=True)
         }
 
     @property
     def is_solved(self) -> bool:
-        """Whether every bundle has a device; see Problem."""
         return self._placed == len(self._parts)
 
     @property
     def is_given_up(self) -> bool:
-        """Whether the search has taken too many steps; see Problem."""
         return self._steps <= 0
 
     def state(self) -> Hashable:
-        """Returns all that matters of the devices: which of equal ones is which not."""
+        """Returns the state of the devices; equal ones are interchangeable."""
         each = (
             (free, index in self._on, self._class_of[index])
             for index, free in self._free.items()
@@ -137,23 +135,21 @@ class Spreading:
         return self._placed, self._joins, tuple(sorted(each))
 
     def choices(self) -> Iterator[_Choice]:
-        """Yields devices for the next bundle; see Problem."""
         part = self._parts[self._placed]
         roomy = (
             index
             for index in self._free
             if part.may_be_on(index) and self._free[index] >= part.units_on(index)
         )
-        seen: set[object] = set()
+        marks: set[object] = set()
         for index in sorted(roomy, key=self._rank):
             joins = index in self._on
             mark = (self._free[index], joins, self._class_of[index])
-            if mark not in seen and (self._joins or not joins):
-                seen.add(mark)
+            if mark not in marks and (self._joins or not joins):
+                marks.add(mark)
                 yield _Choice(index, joins)
 
     def make(self, choice: _Choice) -> None:
-        """Makes a choice; see Problem."""
         self._steps -= 1
         part = self._parts[self._placed]
         self._free[choice.device] -= part.units_on(choice.device)
@@ -162,7 +158,6 @@ class Spreading:
         self._placed += 1
 
     def undo(self, choice: _Choice) -> None:
-        """Takes the last choice back; see Problem."""
         self._placed -= 1
         self._joins += choice.joins
         part = self._parts[self._placed]
@@ -172,5 +167,5 @@ class Spreading:
             del self._on[choice.device]
 
     def _rank(self, index: int) -> tuple[object, ...]:
-        """Puts the unused ones first, then the emptiest."""
+        """Ranks unused devices first, then the emptiest."""
         return index in self._on, -self._free[index], index

@@ -1,15 +1,15 @@
-"""Lends the bundles of a reserved placement group to the actors and functions inside.
+"""Grants parts of a reserved placement group to the actors and functions inside.
 
-Guarantees: what is in a bundle is free there or in exactly one member's lease, which is
-of the bundle's own devices; what a member gives back is free for other members and for
-nobody else. :meth:`Bundles.check` proves it.
+Guarantees: every unit of a bundle is free there or in exactly one member's lease; a
+lease contains only devices of its bundle; what a member gives back is free for other
+members only.
 
 The order of requests is that of the wait queue: a later one may pass an earlier one
-only if that delays nobody. Never for a kind of device in a bundle that the earlier one
-may get; for what is merely counted, and for a bundle's only device, if enough is left
-for both, or the earlier one is served at the same release all the same
-(``overtaking``). Nested requests pass all but functions that resume after a wait, as
-who holds something may wait for them.
+only if that delays no request. It never passes for a kind of device in a bundle that
+the earlier one may get. It passes for counted resources, and for a bundle's only
+device, if enough is left for both, or if the earlier one is served at the same release
+anyway (``overtaking``). Nested requests pass all but functions that resume after a
+wait, because a member may wait for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from actorlib._base.value import dataclass
 from actorlib._options.group_spec import ANY_BUNDLE
 from actorlib._options.kinds import GPU, UNITS
 from actorlib._options.resources import add
-from actorlib._scheduler.overtaking import delays_nobody
+from actorlib._scheduler.overtaking import delays_no_waiter
 from actorlib._scheduler.request import Priority, amounts_with, units_for
 from actorlib.accelerators.base import Lease, Share
 
@@ -39,7 +39,7 @@ class BundleMember:
     """A lease on a part of a bundle.
 
     Attributes:
-        index: Which bundle.
+        index: The index of the bundle.
         holder: The id of the actor, in hex; empty for a function.
         lease: The lease.
     """
@@ -50,15 +50,15 @@ class BundleMember:
 
 
 def divide_lease(gang: Gang, lease: Lease) -> tuple[Lease, ...]:
-    """Divides the lease that a gang was granted as a whole among its bundles."""
-    left = {name: lease.of_kind(name) for name in lease.amounts}
+    """Divides the lease of a gang among its bundles."""
+    rest = {name: lease.of_kind(name) for name in lease.amounts}
     bundles: list[Lease] = []
     for bundle, nbytes in zip(gang.bundles, gang.gpu_memory, strict=True):
         shares: list[Share] = []
         for name, units in bundle.amounts.items():
-            count = -(-units // UNITS) if left[name] else 0
-            shares += left[name][:count]
-            del left[name][:count]
+            count = -(-units // UNITS) if rest[name] else 0
+            shares += rest[name][:count]
+            del rest[name][:count]
         amounts = amounts_with(bundle.amounts, shares) if nbytes else bundle.amounts
         bundles.append(Lease(amounts=amounts, shares=tuple(shares)))
     return tuple(bundles)
@@ -66,11 +66,11 @@ def divide_lease(gang: Gang, lease: Lease) -> tuple[Lease, ...]:
 
 @final
 class Bundles:
-    """Lends what a group has to its members.
+    """Grants parts of a group to its members.
 
     Args:
-        leases: What each bundle has.
-        pools: The pools of the ledger that granted it.
+        leases: The lease of each bundle.
+        pools: The pools of the ledger that granted them.
     """
 
     __slots__ = ("_free", "_free_units", "_held", "_pools", "leases")
@@ -81,7 +81,7 @@ class Bundles:
         self.leases = tuple(leases)
         self._pools = pools
         self._free = [dict(lease.amounts) for lease in leases]
-        # By kind and index; a bundle has one share of a device at the most.
+        # By kind and index; a bundle has at most one share of a device.
         self._free_units = [_units_by_device(lease) for lease in leases]
         self._held: dict[int, BundleMember] = {}
 
@@ -91,17 +91,17 @@ class Bundles:
         return list(self._held.values())
 
     def free(self, index: int) -> Mapping[str, int]:
-        """Returns what no member holds of a bundle, by resource name."""
+        """Returns the free amounts of a bundle, by resource name."""
         return self._free[index]
 
     def serve(self, requests: Sequence[LeaseRequest]) -> list[tuple[int, Lease]]:
         """Grants every request that may be granted now.
 
         Args:
-            requests: Those that wait, in order of arrival.
+            requests: The waiting requests, in order of arrival.
 
         Returns:
-            The places of those that were granted among them, and their leases.
+            The positions of the granted requests, and their leases.
         """
         usual, nested = _ReservedForWaiters(self), _ReservedForWaiters(self)
         granted: list[tuple[int, Lease]] = []
@@ -120,42 +120,41 @@ class Bundles:
         return granted
 
     def index_of(self, lease: Lease) -> int:
-        """Tells in which bundle a member's lease is."""
         return self._held[id(lease)].index
 
     def could_fit(self, request: LeaseRequest) -> bool:
-        """Whether a request would be granted if there were no other members."""
+        """Whether a request would be granted without other members."""
         return any(self._fits(request, index) for index in self._bundles_of(request))
 
     def held(self, index: int, name: str) -> Counter[int]:
-        """Counts the members that have so much of a resource of a bundle, by amount."""
+        """Counts the members that hold a resource of a bundle, by their amount."""
         leases = (member.lease for member in self.members if member.index == index)
         return Counter(lease.amounts[name] for lease in leases if name in lease.amounts)
 
     def is_counted(self, index: int, name: str) -> bool:
-        """Whether any part of it is as good as any other in a bundle."""
+        """Whether all parts of a resource in a bundle are equal."""
         shares = self.leases[index].shares
         return sum(share.device.kind == name for share in shares) <= 1
 
     def give_back(self, lease: Lease) -> None:
-        """Takes a member's lease back.
+        """Releases a member's lease.
 
         Raises:
-            LookupError: It is none of a member. Nothing has changed.
+            LookupError: No member holds it. Nothing has changed.
         """
         member = self._held.pop(id(lease), None)
         if member is None:
             raise LookupError(f"{lease} is not held by a member of this group")
         self._free[member.index] = add(self._free[member.index], lease.amounts)
-        left = self._free_units[member.index]
+        units = self._free_units[member.index]
         for share in lease.shares:
-            left[share.device.kind, share.device.index] += share.units
+            units[share.device.kind, share.device.index] += share.units
 
     def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
-        """Splits a member's lease: what it has of a counted resource, and the rest.
+        """Splits a member's lease: its amount of a counted resource, and the rest.
 
         Raises:
-            LookupError: It is none of a member. Nothing has changed.
+            LookupError: No member holds it. Nothing has changed.
         """
         member = self._held.pop(id(lease), None)
         if member is None:
@@ -169,7 +168,7 @@ class Bundles:
         """Merges two leases of a member in one bundle.
 
         Raises:
-            LookupError: One is none of a member.
+            LookupError: No member holds one of them.
         """
         member = self._held.pop(id(lease))
         del self._held[id(other)]
@@ -188,7 +187,7 @@ class Bundles:
     def _grant(
         self, request: LeaseRequest, reserved: _ReservedForWaiters
     ) -> Lease | None:
-        """Grants a lease in the bundle that is left with the least of what is asked."""
+        """Grants a lease in the bundle that has the least left afterwards."""
         best: tuple[int, int, tuple[Share, ...]] | None = None
         for index in self._bundles_of(request):
             amounts = self._amounts_in(request, index)
@@ -196,12 +195,12 @@ class Bundles:
                 continue
             free = self._free[index]
             shares = self._chosen(request, free, self._free_units[index])
-            left = sum(
+            rest = sum(
                 free.get(name, 0) - amount - reserved.sum(index, name)
                 for name, amount in amounts.items()
             )
-            if shares is not None and (best is None or left < best[0]):
-                best = left, index, shares
+            if shares is not None and (best is None or rest < best[0]):
+                best = rest, index, shares
         if best is None:
             return None
         _, index, shares = best
@@ -219,13 +218,16 @@ class Bundles:
         return lease
 
     def _amounts_in(self, request: LeaseRequest, index: int) -> Mapping[str, int]:
-        """Returns what a request comes to in a bundle; of several devices the least."""
+        """Returns the amounts of a request in a bundle.
+
+        Bytes in a bundle of several GPUs are the least units that they need on any.
+        """
         amounts, nbytes = request.resources.amounts, request.constraints.gpu_memory
-        there = self.leases[index].of_kind(GPU.name) if nbytes else []
-        if len(there) != 1 or GPU.name not in amounts:
+        gpus = self.leases[index].of_kind(GPU.name) if nbytes else []
+        if len(gpus) != 1 or GPU.name not in amounts:
             return amounts
         resolver = self._pools[GPU.name].resolver
-        memory = resolver.memory.get(resolver.model_of[there[0].device.index])
+        memory = resolver.memory.get(resolver.model_of[gpus[0].device.index])
         need = units_for(amounts[GPU.name], nbytes, memory)
         return amounts if need is None else {**amounts, GPU.name: need}
 
@@ -235,7 +237,7 @@ class Bundles:
         free: Mapping[str, int],
         left: Mapping[tuple[str, int], int],
     ) -> tuple[Share, ...] | None:
-        """Returns the shares of a bundle that it would get; None if without room."""
+        """Returns the shares that a request would get; None without room."""
         shares: tuple[Share, ...] = ()
         for name, amount in request.resources.amounts.items():
             if free.get(name, 0) < amount:
@@ -257,25 +259,17 @@ class Bundles:
 
 
 class _ReservedForWaiters:
-    """Reserves what waiters may get of bundles, and tells what they leave to others.
-
-    Args:
-        bundles: What they wait for.
-    """
+    """Reserves the amounts that waiters may get of bundles."""
 
     def __init__(self, bundles: Bundles) -> None:
         self._bundles = bundles
         self._exhausted: set[tuple[int, str]] = set()
         self._waiting: dict[tuple[int, str], Counter[int]] = {}
-        # For waiters that may get in elsewhere: where, nobody can foretell.
+        # Keys of waiters that several bundles may serve; which one is not known.
         self._floating: set[tuple[int, str]] = set()
 
     def add(self, in_bundles: Mapping[int, Mapping[str, int]]) -> None:
-        """Adds a waiter.
-
-        Args:
-            in_bundles: The bundles that it may get into, and what it comes to in each.
-        """
+        """Adds a waiter with its amounts in each bundle that may serve it."""
         for index, amounts in in_bundles.items():
             for name, amount in amounts.items():
                 key = index, name
@@ -287,12 +281,12 @@ class _ReservedForWaiters:
                     self._floating.add(key)
 
     def sum(self, index: int, name: str) -> int:
-        """Sums up what they request of a counted resource of a bundle."""
+        """Returns the sum of the waiting amounts of a counted resource of a bundle."""
         waiting = self._waiting.get((index, name))
         return sum(a * count for a, count in waiting.items()) if waiting else 0
 
     def leaves(self, index: int, amounts: Mapping[str, int]) -> bool:
-        """Whether a request may have so much of a bundle."""
+        """Whether a request may have these amounts of a bundle."""
         return all(self._leaves((index, n), amount) for n, amount in amounts.items())
 
     def _leaves(self, key: tuple[int, str], amount: int) -> bool:
@@ -306,8 +300,8 @@ class _ReservedForWaiters:
         if key in self._floating:
             return False
         total = self._bundles.leases[key[0]].amounts[key[1]]
-        held = self._bundles.held(*key)
-        return delays_nobody(total, held, self._waiting[key], amount)
+        leases = self._bundles.held(*key)
+        return delays_no_waiter(total, leases, self._waiting[key], amount)
 
 
 def _is_not_resumed(each: tuple[int, LeaseRequest]) -> bool:

@@ -1,13 +1,13 @@
 """Resolves device constraints: which devices a request may get, whatever is free.
 
-Constraints that name devices, or an actor to be near to, leave a few, the best first.
-Those that name a type, or bytes of memory, leave models, and those that name an actor
-to be apart from leave devices out, as do those that name what a device cannot have.
-Bytes also settle how many units of a device a request comes to.
+Constraints that name devices, or an actor to be near to, resolve to a few devices, the
+best first. A type or bytes of memory resolve to models. An actor to be apart from, or
+an option that a device cannot have, excludes devices. Bytes also decide how many units
+of a device a request needs.
 
-Candidates, and what is reserved for waiters, are kept by model where that is possible:
-a request for an H100 may get all of them, and reserves them all. Said device by device,
-each look at the queue would take as long as there are devices.
+Candidates and reserved devices are kept by model where that is possible: a request for
+an H100 may get all of them, and reserves them all. Kept device by device, each look at
+the queue would take time for every device.
 """
 
 from __future__ import annotations
@@ -34,13 +34,11 @@ if TYPE_CHECKING:
 
 
 class Candidates(NamedTuple):
-    """Devices that a request may get: all of some models, or single ones.
-
-    Of a hundred thousand devices of four models the models are four.
+    """The devices that a request may get: all devices of some models, or single ones.
 
     Attributes:
         models: The models.
-        indices: The indices of the others.
+        indices: The indices of single devices, of other models.
     """
 
     models: frozenset[DeviceModel]
@@ -56,7 +54,7 @@ class Reserved(Collection[int]):
         model_of: The model of each device.
 
     Attributes:
-        models: The models of which no device is left.
+        models: The models of which all devices are reserved.
         indices: Single devices, of any model.
     """
 
@@ -89,11 +87,9 @@ class Reserved(Collection[int]):
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is left."""
         return len(self.models) == len(self._left)
 
     def add(self, candidates: Candidates) -> None:
-        """Reserves what a request may get."""
         self.models |= candidates.models
         for index in candidates.indices - self.indices:
             self.indices.add(index)
@@ -103,7 +99,7 @@ class Reserved(Collection[int]):
                 self.models.add(model)
 
     def covers(self, candidates: Candidates) -> bool:
-        """Whether nothing is left of what a request may get."""
+        """Whether all candidates of a request are reserved."""
         return candidates.models <= self.models and all(
             i in self for i in candidates.indices
         )
@@ -117,17 +113,15 @@ class ConstraintResolver:
     """Resolves constraints to devices of one kind, whatever is free of them.
 
     Args:
-        kind: What they count as.
+        kind: The kind.
         devices: In index order, numbered from 0.
 
     Attributes:
-        kind: As given.
-        devices: As given.
-        has_links: Whether any of them is linked to others.
+        has_links: Whether any device is linked to others.
         by_model: The indices of the devices of each model, ascending; the models in the
             order of their first devices.
         model_of: The model of each device, by index.
-        memory: The bytes that each device of a model has at the least; models whose
+        memory: The smallest memory of the devices of each model, in bytes; models whose
             memory is unknown are left out.
     """
 
@@ -145,16 +139,16 @@ class ConstraintResolver:
         self.kind = kind
         self.devices = tuple(devices)
         self.has_links = any(device.peers for device in devices)
-        # What memory other kinds have is never asked for.
+        # Requests name bytes of GPUs only.
         self.memory = memory_by_model(devices) if kind.name == GPU.name else {}
         self._linked_to: dict[tuple[str, str], list[int]] = {}
         self.by_model: dict[DeviceModel, list[int]] = {}
         for device in devices:
             self.by_model.setdefault(model_of(device), []).append(device.index)
             for key in device.peers:
-                whom = device.family, key
-                self._linked_to.setdefault(whom, []).append(device.index)
-        # One object for each model: a look-up is far cheaper than a new one.
+                peer = device.family, key
+                self._linked_to.setdefault(peer, []).append(device.index)
+        # One object for each model: a look-up is much faster than a new one.
         self.model_of = {
             index: model
             for model, indices in self.by_model.items()
@@ -162,31 +156,24 @@ class ConstraintResolver:
         }
 
     def has(self, device: Device) -> bool:
-        """Whether a device is one of these."""
         return device.kind == self.kind.name
 
     # What constraints leave.
 
     def nbytes(self, constraints: DeviceConstraints) -> int:
-        """Returns the bytes of one of these devices that are requested; 0 for none."""
+        """Returns the requested bytes of one device of this kind; 0 for none."""
         return constraints.gpu_memory if self.kind.name == GPU.name else 0
 
     def units_on(self, model: DeviceModel, units: int, nbytes: int) -> int:
-        """Returns the units of a device of a model that a request comes to.
-
-        Args:
-            model: An allowed one.
-            units: What is requested at the least.
-            nbytes: The bytes that are requested.
-        """
+        """Returns the units of a device of an allowed model that a request needs."""
         if not nbytes:
             return units
         need = units_for(units, nbytes, self.memory.get(model))
-        assert need is not None  # else it would not be allowed
+        assert need is not None  # otherwise the model would not be allowed
         return need
 
     def allowed_models(self, constraints: DeviceConstraints) -> Collection[DeviceModel]:
-        """Returns the models that are allowed; those of another kind rule none out."""
+        """Returns the allowed models; requested ones of another kind exclude none."""
         models: Collection[DeviceModel] = self.by_model
         wanted = constraints.models
         if wanted is not None and any(model.kind == self.kind.name for model in wanted):
@@ -197,28 +184,28 @@ class ConstraintResolver:
     def large_enough(
         self, models: Iterable[DeviceModel], nbytes: int
     ) -> list[DeviceModel]:
-        """Returns those of some models whose devices are known to have so much."""
+        """Returns the models whose devices are known to have that many bytes."""
         return [model for model in models if self.memory.get(model, 0) >= nbytes]
 
     def of_models(
         self, models: Collection[DeviceModel] | None
     ) -> frozenset[int] | None:
-        """Returns the devices of some models; None for all, if none is of this kind."""
+        """Returns the devices of the models; None for all if none is of this kind."""
         mine = [model for model in models or () if model.kind == self.kind.name]
         if not mine:
             return None
         return frozenset(i for model in mine for i in self.by_model.get(model, ()))
 
     def excluded(self, constraints: DeviceConstraints) -> set[int]:
-        """Returns the devices that it is to be apart from, or cannot have."""
-        left_out = {device.index for device in constraints.apart if self.has(device)}
+        """Returns the devices that a request has to be apart from, or cannot have."""
+        excluded = {device.index for device in constraints.apart if self.has(device)}
         if constraints.unfit is not None:
             reasons = constraints.unfit.reasons
-            left_out |= {device.index for device, _ in reasons if self.has(device)}
-        return left_out
+            excluded |= {device.index for device, _ in reasons if self.has(device)}
+        return excluded
 
     def ranked(self, constraints: DeviceConstraints) -> list[int] | None:
-        """Lists the devices that constraints name, the best first; None for all."""
+        """Returns the devices that constraints name, the best first; None for all."""
         ranks: dict[int, int] | None = None
         near = [device for device in constraints.near or () if self.has(device)]
         if near:
@@ -235,26 +222,25 @@ class ConstraintResolver:
         if ranks is None:
             return None
         excluded, models = self.excluded(constraints), self.allowed_models(constraints)
-        left = [
+        indices = [
             index
             for index in sorted(ranks)
             if index not in excluded and self.model_of[index] in models
         ]
-        return sorted(left, key=ranks.__getitem__)
+        return sorted(indices, key=ranks.__getitem__)
 
     def allowed(self, constraints: DeviceConstraints) -> frozenset[int] | None:
-        """Returns the devices that a request may get at all; None for every one."""
+        """Returns the devices that a request may get at all; None for all."""
         ranked = self.ranked(constraints)
         if ranked is not None:
             return frozenset(ranked)
         excluded, models = self.excluded(constraints), self.allowed_models(constraints)
         if not excluded and len(models) == len(self.by_model):
             return None
-        left = (index for model in models for index in self.by_model[model])
-        return frozenset(left).difference(excluded)
+        indices = (index for model in models for index in self.by_model[model])
+        return frozenset(indices).difference(excluded)
 
     def may_overlap(self, one: DeviceConstraints, other: DeviceConstraints) -> bool:
-        """Whether there is a device that two requests may both get."""
         mine, theirs = self.allowed(one), self.allowed(other)
         return mine is None or theirs is None or not mine.isdisjoint(theirs)
 
@@ -265,12 +251,11 @@ class ConstraintResolver:
         return Candidates(frozenset(), self.allowed(constraints) or frozenset())
 
     def none_reserved(self) -> Reserved:
-        """Returns a set of reserved devices, with none in it."""
         return Reserved(self.by_model, self.model_of)
 
     def could_fit(self, units: int, constraints: DeviceConstraints) -> bool:
-        """Whether a request would find room if nothing were taken."""
-        if constraints is ANYWHERE and units <= UNITS:  # the usual one: any will do
+        """Whether a request would find room on idle devices."""
+        if constraints is ANYWHERE and units <= UNITS:  # the usual request
             return bool(self.devices)
         count = -(-units // UNITS)
         ranked = self.ranked(constraints)
@@ -278,17 +263,17 @@ class ConstraintResolver:
             usable = self.without_parts(count, ranked, constraints)
             return any(len(alike) >= count for alike in self.by_family(usable))
         gone = [model_of(self.devices[i]) for i in self.excluded(constraints)]
-        left: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for model in self.allowed_models(constraints):
             if count == 1 or not model.is_part:
                 there = len(self.by_model[model]) - gone.count(model)
-                left[model.family] = left.get(model.family, 0) + there
-        return max(left.values(), default=0) >= count
+                counts[model.family] = counts.get(model.family, 0) + there
+        return max(counts.values(), default=0) >= count
 
     def without_parts(
         self, count: int, ranked: Sequence[int], constraints: DeviceConstraints
     ) -> list[int]:
-        """Leaves parts of cards out, unless one device is asked or they are named."""
+        """Excludes parts of cards, unless one device is requested or they are named."""
         are_named = any(self.has(device) for device in constraints.only or ())
         return [
             index
@@ -300,18 +285,16 @@ class ConstraintResolver:
 
     def by_family(self, indices: Iterable[int]) -> list[list[Device]]:
         """Groups devices by family, each in index order."""
-        found: dict[str, list[Device]] = {}
+        families: dict[str, list[Device]] = {}
         for index in sorted(indices):
             device = self.devices[index]
-            found.setdefault(device.family, []).append(device)
-        return list(found.values())
+            families.setdefault(device.family, []).append(device)
+        return list(families.values())
 
     def sets(self, count: int, free: Sequence[int]) -> Iterator[list[int]]:
-        """Yields the best devices, so many of each model, then of each family.
+        """Yields the best ``count`` devices of each model, then of each family.
 
-        Args:
-            count: How many.
-            free: The indices to choose from, ascending.
+        ``free`` contains the indices to choose from, ascending.
         """
         alike: dict[object, list[Device]] = {}
         for index in free:
@@ -322,11 +305,9 @@ class ConstraintResolver:
                 yield sorted(device.index for device in best)
 
     def closest(self, count: int, devices: Sequence[Device]) -> Sequence[Device]:
-        """Returns so many of the devices, which belong together as far as can be.
+        """Returns ``count`` devices that belong together as far as possible.
 
-        Args:
-            count: How many; at most as many as there are.
-            devices: In index order.
+        There have to be enough ``devices``, in index order.
         """
         if self.kind.aligned:
             return aligned(count, devices)

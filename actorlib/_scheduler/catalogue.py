@@ -1,8 +1,8 @@
-"""Resolves what the user wrote to what a request says: resources and constraints.
+"""Resolves the user's options to the resources and constraints of a request.
 
 The user names types, devices and other actors; a request names models and devices of
-this machine. What a name means is settled here, once, before anything is queued.
-Bytes of a GPU's memory become units of a GPU, as many as they come to at the least.
+this machine. Names are resolved here, once, before the request is queued. Bytes of GPU
+memory become units: the smallest number that they need on any allowed model.
 """
 
 from __future__ import annotations
@@ -33,29 +33,24 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Device
 
 TYPE_PREFIX = "accelerator_type:"
-"""The resource that a machine has one of for each type of accelerator, as in Ray."""
+"""The prefix of a machine's resource for each type of accelerator, as in Ray."""
 
 _TYPE_UNITS = 10
-"""What an actor that wants a type holds of it: 0.001, as in Ray."""
+"""The amount that an actor with ``accelerator_type`` holds of it: 0.001, as in Ray."""
 
 
 class Demand(NamedTuple):
-    """The resources and constraints of a request.
-
-    Attributes:
-        resources: How much.
-        constraints: Of which devices.
-    """
+    """The resources and constraints of a request."""
 
     resources: Resources
     constraints: DeviceConstraints
 
 
 def type_names(devices: Mapping[str, Sequence[Device]]) -> list[str]:
-    """Names the resources that stand for the types of these devices.
+    """Names the resources for the types of a machine's devices.
 
     Args:
-        devices: What a machine has, by kind.
+        devices: The devices, by kind.
     """
     every = (device.type for listed in devices.values() for device in listed)
     return [f"{TYPE_PREFIX}{name}" for name in dict.fromkeys(every) if name]
@@ -63,11 +58,11 @@ def type_names(devices: Mapping[str, Sequence[Device]]) -> list[str]:
 
 @final
 class Catalogue:
-    """Knows what the types and devices of a machine are called.
+    """Resolves the names of a machine's types and devices.
 
     Args:
-        devices: What the machine has, by kind.
-        declared: The resources that the user says it has.
+        devices: The devices of the machine, by kind.
+        declared: The resources that the user has declared.
     """
 
     def __init__(
@@ -94,20 +89,20 @@ class Catalogue:
         near: Iterable[Device] | None = None,
         apart: Iterable[Device] = (),
     ) -> Demand:
-        """Returns what an actor with these options requests of the machine.
+        """Returns the request of an actor with these options to the machine.
 
-        A type that is not here is requested all the same: no machine without it grants
-        that, and :meth:`refusal` says why.
+        An unknown type is requested anyway: no machine without it grants that, and
+        :meth:`refusal` explains why.
 
         Args:
-            label: Who requests it, for messages.
+            label: The name of the actor, for messages.
             options: The options.
             near: The devices of the actor that it has to be near to, if there is one.
             apart: The devices of the actors that it has to be apart from.
 
         Raises:
-            ActorUnschedulableError: It names a device that is not here, or an actor
-                that holds none of the kind. The message says what there is.
+            ActorUnschedulableError: The options name an unknown device, or an actor
+                that holds no device of the kind. The message lists the devices.
         """
         if not options.has_device_constraints:
             return Demand(options.request, ANYWHERE)
@@ -123,10 +118,10 @@ class Catalogue:
             _check_kinds(label, name, options, {model.kind for model in models}, kinds)
         only = [self._device(label, name, kinds) for name in options.devices]
         if len({device.parent is None for device in only}) > 1:
-            # CUDA's mask is of one kind, and ends where the other begins.
+            # CUDA's mask contains one of the two, and ends where the other begins.
             raise ActorUnschedulableError(
                 f"{label} asks device={list(options.devices)!r}, whole cards and parts "
-                "of cards: one process is shown the one or the other"
+                "of cards: one process can see only one of the two"
             )
         if near is not None:
             near = frozenset(device for device in near if device.kind in kinds)
@@ -137,7 +132,7 @@ class Catalogue:
                 )
         constraints = DeviceConstraints(
             spread=options.placement == "spread",
-            models=models or None,  # a type that is merely declared is of no device
+            models=models or None,  # a type that is only declared has no device
             only=frozenset(only) or None,
             near=near,
             apart=frozenset(apart),
@@ -151,14 +146,14 @@ class Catalogue:
     def _in_units(
         self, resources: Resources, models: Collection[DeviceModel] | None
     ) -> Resources:
-        """Returns resources with the least units that bytes of a GPU come to.
+        """Replaces bytes of a GPU by the least units that they need.
 
-        What no model here can give is requested all the same, as a whole device: no
-        machine like this grants it, and ``explain`` says why.
+        Bytes that no model here has are requested as a whole device: the ledger does
+        not grant them, and ``explain`` describes why.
 
         Args:
-            resources: What is asked for, with bytes.
-            models: The models that are allowed; empty or None for all.
+            resources: The requested amounts, with bytes.
+            models: The allowed models; empty or None for all.
         """
         amounts = dict(resources.amounts)
         nbytes, units = amounts.pop(GPU_MEMORY), amounts.get(GPU.name, 0)
@@ -171,14 +166,9 @@ class Catalogue:
         return Resources.of(amounts)
 
     def demand_of_group(self, bundles: Sequence[Resources], strategy: str) -> Demand:
-        """Returns what a placement group requests: its bundles, all or none.
+        """Returns the request of a placement group: its bundles, all or none.
 
-        A bundle may name a type of its devices, as a machine's resource is called, and
-        bytes of a GPU's memory.
-
-        Args:
-            bundles: What each requests.
-            strategy: How they are to lie.
+        A bundle may contain the resource of a type, and bytes of GPU memory.
         """
         named: list[Resources] = []
         models: list[frozenset[DeviceModel] | None] = []
@@ -186,14 +176,12 @@ class Catalogue:
         for bundle in bundles:
             models_of_type, amounts = frozenset[DeviceModel](), dict[str, int]()
             for name, amount in bundle.amounts.items():
-                known = name
+                resource = name
                 if name.startswith(TYPE_PREFIX):
-                    type_, found = self._type_of(name.removeprefix(TYPE_PREFIX))
-                    known, models_of_type = (
-                        f"{TYPE_PREFIX}{type_}",
-                        models_of_type | found,
-                    )
-                amounts[known] = amount
+                    type_, of_type = self._type_of(name.removeprefix(TYPE_PREFIX))
+                    resource = f"{TYPE_PREFIX}{type_}"
+                    models_of_type |= of_type
+                amounts[resource] = amount
             resources = Resources.of(amounts)
             if GPU_MEMORY in amounts:
                 resources = self._in_units(resources, models_of_type)
@@ -206,25 +194,21 @@ class Catalogue:
         return Demand(Resources.of(total), DeviceConstraints(gang=gang))
 
     def refusal(self, label: str, resources: Resources) -> str | None:
-        """Says why no machine like this grants a request for a type that is not here.
-
-        Args:
-            label: Who requests it, for messages.
-            resources: What is requested.
+        """Explains why a request for an unknown type can never be granted.
 
         Returns:
-            None if no such type is requested.
+            None if the request contains no unknown type.
         """
         here = {*self._declared, *(model.type for model in self._models)}
-        asked = [
+        unknown = [
             name.removeprefix(TYPE_PREFIX)
             for name in resources.amounts
             if name.startswith(TYPE_PREFIX)
             and name.removeprefix(TYPE_PREFIX) not in here
         ]
-        if not asked:
+        if not unknown:
             return None
-        said = f"{label} asks accelerator_type={asked[0]!r}"
+        request = f"{label} asks accelerator_type={unknown[0]!r}"
         counts = Counter(
             device.type
             for listed in self._devices.values()
@@ -232,40 +216,39 @@ class Catalogue:
             if device.type
         ) + Counter(self._declared)
         if not counts:
-            return f"{said}; no device of this machine is of a known type"
+            return f"{request}; no device of this machine is of a known type"
         upper = {name.upper(): name for name in counts}
-        close = closest_names(asked[0].upper(), upper)
+        close = closest_names(unknown[0].upper(), upper)
         hint = f" Did you mean {upper[close[0]]!r}?" if close else ""
-        there = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        return f"{said}; this machine has {there}.{hint}"
+        types = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        return f"{request}; this machine has {types}.{hint}"
 
     @staticmethod
     def untyped(resources: Resources) -> Resources:
-        """Removes what stands for the types of devices.
+        """Removes the resources of types from a request inside a bundle.
 
-        Args:
-            resources: What is requested inside a bundle, whose devices have types.
+        The devices of the bundle already have a type.
         """
         if not any(name.startswith(TYPE_PREFIX) for name in resources.amounts):
             return resources
         rest = resources.amounts.items()
         return Resources.of({n: a for n, a in rest if not n.startswith(TYPE_PREFIX)})
 
-    def _type_of(self, asked: str) -> tuple[str, frozenset[DeviceModel]]:
-        """Returns the type that a user means, and the models that are of it.
+    def _type_of(self, spelling: str) -> tuple[str, frozenset[DeviceModel]]:
+        """Returns the type that a user means, and its models.
 
-        What is merely declared has no model; what is not here keeps its name.
+        A type that is only declared has no model; an unknown one keeps its spelling.
         """
-        if asked not in self._types:
-            is_meant = matcher(asked)
-            models = [model for model, one in self._models.items() if is_meant(one)]
+        if spelling not in self._types:
+            matches = matcher(spelling)
+            models = [model for model, one in self._models.items() if matches(one)]
             names = [model.type for model in models if model.type]
-            name = names[0] if names else canonical(asked, self._declared) or asked
-            self._types[asked] = name, frozenset(models)
-        return self._types[asked]
+            name = names[0] if names else canonical(spelling, self._declared)
+            self._types[spelling] = name or spelling, frozenset(models)
+        return self._types[spelling]
 
     def _device(self, label: str, name: str, kinds: Sequence[str]) -> Device:
-        """Finds a device by an id, a UUID or its beginning, or a PCI address."""
+        """Returns the device with an id, a UUID or its beginning, or a PCI address."""
         every = [device for kind in kinds for device in self._devices[kind]]
         # nvidia-smi writes an address in capitals and with a longer domain.
         pci = name.lower()[-len("0000:00:00.0") :] if ":" in name else None
@@ -275,20 +258,22 @@ class Catalogue:
             if name in (device.id, device.uuid, f"{device.kind} {device.id}")
             or (pci is not None and pci == device.pci)
         ]
-        found = exact or [
+        matches = exact or [
             device
             for device in every
             if not name.isdecimal() and (device.uuid or "").startswith(name)
         ]
-        if len(found) == 1:
-            return found[0]
-        what = "means several devices" if found else "is no device of this machine"
-        those = (
-            describe_devices(found or every) or f"no {' or '.join(kinds) or 'device'}"
+        if len(matches) == 1:
+            return matches[0]
+        fault = (
+            "means several devices" if matches else "is not a device of this machine"
+        )
+        devices = (
+            describe_devices(matches or every) or f"no {' or '.join(kinds) or 'device'}"
         )
         hint = ": name it by its UUID or PCI address" if exact[1:] else ""
         raise ActorUnschedulableError(
-            f"{label} asks device={name!r}, which {what}{hint}; there is {those}"
+            f"{label} asks device={name!r}, which {fault}{hint}; there is {devices}"
         )
 
 
@@ -297,9 +282,9 @@ def _check_kinds(
     name: str,
     options: ActorOptions,
     kinds: Collection[str],
-    asked: Collection[str],
+    requested: Collection[str],
 ) -> None:
-    if kinds and asked and set(kinds).isdisjoint(asked):
+    if kinds and requested and set(kinds).isdisjoint(requested):
         raise ActorUnschedulableError(
             f"{label} asks accelerator_type={name!r}, a type of "
             f"{' and '.join(sorted(kinds))}, and {options.request}: ask for a number "

@@ -1,20 +1,19 @@
 """Chooses the devices of one kind that a request gets: best fit, lowest index first.
 
-A share of one device comes from the device that it leaves with the least, so that
-devices fill one after another and whole ones stay whole for those who ask for whole
-ones; a request to be spread gets the device with the most free. Several devices are
-wholly free ones of one model if there are enough, of one vendor at the least; where
-devices are linked or share by number, those that belong together (``topology``). A
-share never spans two devices: half of one card and half of another are no card.
+A share of one device comes from the fullest device with room. So devices fill one after
+another, and whole ones stay free for requests for whole ones. A request with
+``placement="spread"`` gets the emptiest device. Several devices are wholly free ones of
+one model if there are enough, otherwise of one vendor; where devices are linked or
+share by number, those that belong together (``topology``). A share never spans two
+devices.
 
-Bytes of a device's memory are more units of a small card than of a large one: what a
-device is left with is then counted after the units that they come to there, so that
-cards of several models fill up alike.
+Bytes of memory are more units of a small card than of a large one. Then the fullest
+device is the one that has the least left after the units that the bytes need there, so
+that cards of several models fill up equally.
 
-Guarantees: the choice depends only on what is free now, never on how it came about.
-Without constraints a decision takes the same time for ten devices as for 100 000
-(``free_buckets``); a constraint costs what it names: the models of a type, the devices
-it is to be near to or apart from.
+Guarantees: the choice depends only on what is free now, never on its history. Without
+constraints a decision takes the same time for ten devices as for 100 000
+(``free_buckets``). A constraint takes time for each model or device that it names.
 """
 
 from __future__ import annotations
@@ -45,27 +44,25 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Device
 
 LISTED = 8
-"""What a message names one by one; the rest is counted."""
+"""How many items a message lists; the rest is counted."""
 
 
 def listed(texts: Iterable[str], count: int) -> str:
-    """Joins the first few of so many texts, and says how many more there are."""
-    some = ", ".join(islice(texts, LISTED))
-    return f"{some} and {count - LISTED} more" if count > LISTED else some
+    """Joins the first few of ``count`` texts, and adds the number of the others."""
+    first = ", ".join(islice(texts, LISTED))
+    return f"{first} and {count - LISTED} more" if count > LISTED else first
 
 
 @final
 class DevicePool:
-    """Keeps the free units of every device of one kind, and gives shares of them.
+    """Keeps the free units of every device of one kind, and hands out shares of them.
 
     Args:
-        kind: What may be asked for.
+        kind: The kind.
         devices: In index order, numbered from 0.
 
     Attributes:
-        kind: As given.
-        devices: As given.
-        resolver: Tells which of them constraints allow.
+        resolver: Resolves constraints to these devices.
         gangs: Arranges the bundles of gangs on them.
 
     Raises:
@@ -98,7 +95,7 @@ class DevicePool:
             buckets.fill(UNITS, indices)
             for index in indices:
                 self._buckets_of[index] = buckets
-        # The usual machine: one model, and any share or single device will do.
+        # The usual machine: one model, and all shares and devices are equal.
         is_usual = len(self._buckets) == 1 and kind.divisible and not kind.counts
         self._only_buckets = next(iter(self._buckets.values())) if is_usual else None
 
@@ -111,18 +108,18 @@ class DevicePool:
         """Chooses the devices that :meth:`take` would take now; nothing is taken.
 
         Args:
-            units: Positive. Up to one whole device, or a multiple of whole ones. Where
-                constraints ask for bytes, at most what they come to on any model that
-                is allowed.
-            constraints: Which of them may be chosen.
+            units: Positive. Up to one whole device, or a multiple of whole ones. If the
+                constraints ask for bytes, at most the units that these need on any
+                allowed model.
+            constraints: The constraints on the devices.
             reserved: Indices of devices that are reserved for others.
 
         Returns:
             Indices, ascending; None if there is no room.
         """
         if constraints.gang is not None:
-            found = self._arrange(constraints.gang, reserved)
-            return None if found is None else sorted({i for p in found for i in p})
+            bundles = self._arrange(constraints.gang, reserved)
+            return None if bundles is None else sorted({i for b in bundles for i in b})
         if self.kind.fault(units):
             return None
         ranked = None if constraints is ANYWHERE else self.resolver.ranked(constraints)
@@ -131,10 +128,13 @@ class DevicePool:
             return self._choose_among(usable, units, constraints, self._free)
         if isinstance(reserved, Reserved) and reserved.models:
             models = frozenset(self.resolver.allowed_models(constraints))
-            left = models.difference(reserved.models)
-            if not left:
+            models_left = models.difference(reserved.models)
+            if not models_left:
                 return None
-            constraints, reserved = replace(constraints, models=left), reserved.indices
+            constraints, reserved = (
+                replace(constraints, models=models_left),
+                reserved.indices,
+            )
         if not reserved and not constraints.excludes_devices:
             return self._choose_by_model(units, constraints)
         with self._hiding({*reserved, *self.resolver.excluded(constraints)}):
@@ -146,12 +146,7 @@ class DevicePool:
         constraints: DeviceConstraints = ANYWHERE,
         reserved: Collection[int] = NONE_RESERVED,
     ) -> tuple[Share, ...] | None:
-        """Takes a share of one device, or several whole ones.
-
-        Args:
-            units: As for :meth:`choose`, and the rest likewise.
-            constraints: Which of them may be taken.
-            reserved: Indices of devices that are reserved for others.
+        """Allocates a share of one device, or several whole ones; see :meth:`choose`.
 
         Returns:
             The shares in index order, those of a gang bundle by bundle, or None if
@@ -168,11 +163,11 @@ class DevicePool:
         return self._take_units(chosen, units, self.resolver.nbytes(constraints))
 
     def give_back(self, shares: Iterable[Share]) -> None:
-        """Takes shares of these devices back.
+        """Releases shares.
 
         Raises:
-            ValueError: A device would have more than the whole of itself free; the
-                shares before that one have been taken back.
+            ValueError: More of a device would be free than the whole; the shares before
+                that one have been released.
         """
         for share in shares:
             index = share.device.index
@@ -182,7 +177,7 @@ class DevicePool:
             self._set_free(index, free)
 
     def could_fit(self, units: int, constraints: DeviceConstraints = ANYWHERE) -> bool:
-        """Whether :meth:`take` would find room if nothing were taken."""
+        """Whether :meth:`take` would find room on idle devices."""
         if constraints.gang is not None:
             return self.gangs.when_idle(constraints.gang).devices is not None
         return not self.kind.fault(units) and self.resolver.could_fit(
@@ -190,7 +185,7 @@ class DevicePool:
         )
 
     def never_fits(self, units: int, constraints: DeviceConstraints = ANYWHERE) -> bool:
-        """Whether it is certain that :meth:`could_fit` is right in saying no."""
+        """Whether a request certainly finds no room on idle devices."""
         if constraints.gang is not None:
             idle = self.gangs.when_idle(constraints.gang)
             return idle.devices is None and idle.is_certain
@@ -202,15 +197,9 @@ class DevicePool:
         free: Mapping[int, int],
         constraints: DeviceConstraints = ANYWHERE,
     ) -> list[int] | None:
-        """Chooses devices of some that are set apart, as for a bundle.
+        """Chooses devices of a bundle, as :meth:`choose` does.
 
-        Args:
-            units: As for :meth:`choose`.
-            free: What is free of each of them there, by index.
-            constraints: Which of them may be chosen.
-
-        Returns:
-            Indices, ascending; None if there is no room.
+        ``free`` contains the free units of each device of the bundle, by index.
         """
         if self.kind.fault(units):
             return None
@@ -226,13 +215,7 @@ class DevicePool:
     def units_on(
         self, index: int, units: int, constraints: DeviceConstraints = ANYWHERE
     ) -> int:
-        """Returns the units of one device that a request takes there.
-
-        Args:
-            index: The device; one that constraints allow.
-            units: As for :meth:`choose`.
-            constraints: What the request says of its devices.
-        """
+        """Returns the units that a request takes of one allowed device."""
         nbytes = self.resolver.nbytes(constraints)
         if not nbytes:
             return min(units, UNITS)
@@ -244,23 +227,21 @@ class DevicePool:
         free: Mapping[int, int],
         constraints: DeviceConstraints = ANYWHERE,
     ) -> bool:
-        """Whether a request finds room where so much is free, by index."""
+        """Whether a request finds room in the given free units, by index."""
         if constraints.gang is not None:
-            there = {index: units for index, units in free.items() if units}
-            return self.gangs.arrange(constraints.gang, there).devices is not None
+            usable = {index: units for index, units in free.items() if units}
+            return self.gangs.arrange(constraints.gang, usable).devices is not None
         return self.choose_within(units, free, constraints) is not None
 
     def free(self, device: Device) -> int:
-        """Returns the units of one device that nobody has taken."""
         return self._free[device.index]
 
     @property
     def free_units(self) -> int:
-        """The units free on all devices together."""
         return sum(buckets.units() for buckets in self._buckets.values())
 
     def state(self) -> str:
-        """Says what every device has free, by id: ``0: 0.5, 1: 1``."""
+        """Describes the free amount of every device, by id: ``0: 0.5, 1: 1``."""
         each = (
             f"{device.id}: {format_amount(device.kind, self._free[device.index])}"
             for device in self.devices
@@ -282,10 +263,10 @@ class DevicePool:
             free = buckets.highest if constraints.spread else buckets.tightest(need)
             if free < need:
                 continue
-            left = free - need
-            found = (-left if constraints.spread else left, buckets.lowest(free))
-            if best is None or found < best:
-                best = found
+            rest = free - need
+            rank = (-rest if constraints.spread else rest, buckets.lowest(free))
+            if best is None or rank < best:
+                best = rank
         if best is None:
             return None
         if units == UNITS and self.kind.aligned:
@@ -303,8 +284,8 @@ class DevicePool:
             (model,) = self.resolver.allowed_models(constraints) or (None,)
             if model is None or model.is_part:
                 return None
-            found = self._only_buckets.first(UNITS, count)
-            return found if len(found) == count else None
+            chosen = self._only_buckets.first(UNITS, count)
+            return chosen if len(chosen) == count else None
         wanted = count
         if has_links or self.kind.aligned:
             wanted = max(count, MAX_CONSIDERED)
@@ -314,7 +295,7 @@ class DevicePool:
     def _wholly_free(
         self, constraints: DeviceConstraints, count: int, *, with_parts: bool = True
     ) -> list[int]:
-        """Lists the first wholly free devices of every model, ascending."""
+        """Returns the first wholly free devices of every model, ascending."""
         return sorted(
             index
             for model in self.resolver.allowed_models(constraints)
@@ -323,7 +304,7 @@ class DevicePool:
         )
 
     def _best_set(self, count: int, free: Sequence[int]) -> list[int] | None:
-        """Returns so many of the free devices: of one model, else of one family."""
+        """Returns ``count`` of the free devices: of one model, else of one family."""
         return next(self.resolver.sets(count, free), None)
 
     # Choosing among a few.
@@ -339,14 +320,14 @@ class DevicePool:
             count = units // UNITS
             whole = self.resolver.without_parts(count, usable, constraints)
             return self._best_set(count, [i for i in whole if free[i] == UNITS])
-        # Without bytes no device is asked for its model: a group may have thousands.
+        # Without bytes the models do not matter: a group may have thousands of devices.
         in_bytes = self.resolver.nbytes(constraints) > 0
-        left = {
+        rest = {
             index: free[index]
             - (self.units_on(index, units, constraints) if in_bytes else units)
             for index in usable
         }
-        roomy = [index for index in usable if left[index] >= 0]
+        roomy = [index for index in usable if rest[index] >= 0]
         if not roomy:
             return None
         if constraints.near is not None:  # the same device is best, then a linked one
@@ -354,18 +335,18 @@ class DevicePool:
             near = {device.index for device in constraints.near if has(device)}
             roomy = [index for index in roomy if index in near] or roomy
         sign = -1 if constraints.spread else 1
-        return [min(roomy, key=lambda index: (sign * left[index], index))]
+        return [min(roomy, key=lambda index: (sign * rest[index], index))]
 
     # Choosing for a gang.
 
     def _take_gang(
         self, gang: Gang, reserved: Collection[int]
     ) -> tuple[Share, ...] | None:
-        found = self._arrange(gang, reserved)
-        if found is None:
+        bundles = self._arrange(gang, reserved)
+        if bundles is None:
             return None
         name = self.kind.name
-        each = zip(found, gang.units(name), gang.nbytes(name), strict=True)
+        each = zip(bundles, gang.units(name), gang.nbytes(name), strict=True)
         return tuple(
             share
             for chosen, units, nbytes in each
@@ -390,11 +371,11 @@ class DevicePool:
     ) -> tuple[Share, ...]:
         resolver, shares = self.resolver, list[Share]()
         for index in chosen:
-            taken = min(units, UNITS)
+            need = min(units, UNITS)
             if nbytes:
-                taken = resolver.units_on(resolver.model_of[index], units, nbytes)
-            self._set_free(index, self._free[index] - taken)
-            shares.append(Share(self.devices[index], taken))
+                need = resolver.units_on(resolver.model_of[index], units, nbytes)
+            self._set_free(index, self._free[index] - need)
+            shares.append(Share(self.devices[index], need))
         return tuple(shares)
 
     def _take_share(self, buckets: FreeBuckets, units: int) -> tuple[Share, ...] | None:
@@ -412,7 +393,7 @@ class DevicePool:
 
     @contextmanager
     def _hiding(self, indices: Iterable[int]) -> Generator[None]:
-        """Keeps devices from being found inside the block."""
+        """Removes devices from the buckets inside the block."""
         hidden = list(indices)
         for index in hidden:
             self._buckets_of[index].drop(index, self._free[index])

@@ -1,7 +1,7 @@
-"""Explains why a request is granted, waits, or never will be: sentences for the user.
+"""Explains to users why a request is granted, waits, or can never be granted.
 
-Every sentence names what was requested, what there is, and what to do about it. That
-goes for actors, for placement groups, and for actors inside of one.
+Every sentence names the request, the machine's resources, and what to do. There are
+sentences for actors, for placement groups, and for actors inside a group.
 """
 
 from __future__ import annotations
@@ -53,13 +53,9 @@ def refusal(
     resources: Resources,
     constraints: DeviceConstraints = ANYWHERE,
 ) -> str:
-    """Says why a request can never be granted, and what to do about it.
+    """Explains why a request can never be granted, and what to do.
 
-    Args:
-        ledger: What it was requested of.
-        label: Who requests it, for example the name of a class.
-        resources: How much.
-        constraints: Of which devices.
+    ``label`` names the caller, for example a class.
     """
     lacking = ledger.infeasible_part(resources, constraints)
     if constraints.gpu_memory and GPU.name in lacking:
@@ -72,8 +68,8 @@ def refusal(
     for name, amount in lacking.items():
         fault = ledger.pools[name].kind.fault(amount) if name in ledger.pools else ""
         if fault:
-            asked = format_amount(name, amount)
-            return f"{label} asks {asked} of {name}, which is never given: {fault}."
+            text = format_amount(name, amount)
+            return f"{label} asks {text} of {name}, which is never granted: {fault}."
         if name in ledger.pools and amount <= amounts.get(name, 0):
             return (
                 f"{label} asks {format_named(name, amount)}; this machine has "
@@ -81,13 +77,15 @@ def refusal(
                 "only, and one part of a card unless it names them with device=. "
                 "Ask for less."
             )
-    there = ", ".join(_inventory(ledger, name) for name in lacking)
-    known = [name for name in lacking if name in OWN_KEYWORDS or name in amounts]
-    unknown = {n: -(-lacking[n] // UNITS) for n in lacking if n not in known}
-    text = f"{label} asks {Resources(lacking)}; this machine has {there}."
+    inventory = ", ".join(_inventory(ledger, name) for name in lacking)
+    present = [name for name in lacking if name in OWN_KEYWORDS or name in amounts]
+    unknown = {n: -(-lacking[n] // UNITS) for n in lacking if n not in present}
+    text = f"{label} asks {Resources(lacking)}; this machine has {inventory}."
     text += _not_offered(ledger, lacking)
-    if known:
-        keywords = " and ".join(OWN_KEYWORDS.get(n, f"resources[{n!r}]") for n in known)
+    if present:
+        keywords = " and ".join(
+            OWN_KEYWORDS.get(n, f"resources[{n!r}]") for n in present
+        )
         text += f" Lower {keywords}, or give init() more."
     if unknown:
         text += f" Ask for what there is, or write init(resources={unknown})."
@@ -95,12 +93,7 @@ def refusal(
 
 
 def _memory_fault(ledger: Ledger, constraints: DeviceConstraints) -> str:
-    """Says why no GPU here has the bytes that are asked for; else is empty.
-
-    Args:
-        ledger: What it was requested of.
-        constraints: With the bytes.
-    """
+    """Explains why no GPU here has the requested bytes; empty if one has."""
     asks = f"asks {format_named(GPU_MEMORY, constraints.gpu_memory)}"
     pool = ledger.pools.get(GPU.name)
     if pool is None or not pool.devices:
@@ -109,30 +102,30 @@ def _memory_fault(ledger: Ledger, constraints: DeviceConstraints) -> str:
             "gpu_memory out, or declare GPUs to try things out: "
             "init(num_gpus=1, device_memory={'GPU': '24GiB'})."
         )
-    anyway = replace(constraints, gpu_memory=0)
-    allowed = pool.resolver.allowed(anyway)
-    there = [d for d in pool.devices if allowed is None or d.index in allowed]
-    known = [device for device in there if device.memory]
-    largest = max(known, key=lambda device: device.memory or 0, default=None)
-    if not there or (
+    without_bytes = replace(constraints, gpu_memory=0)
+    allowed = pool.resolver.allowed(without_bytes)
+    gpus = [d for d in pool.devices if allowed is None or d.index in allowed]
+    sized = [device for device in gpus if device.memory]
+    largest = max(sized, key=lambda device: device.memory or 0, default=None)
+    if not gpus or (
         largest is not None and (largest.memory or 0) >= constraints.gpu_memory
     ):
         return ""
-    of_which, wished = "", _describe(anyway)
-    unknown = [device for device in there if not device.memory]
+    hint, options = "", _describe(without_bytes)
+    unknown = [device for device in gpus if not device.memory]
     if unknown:
-        of_which = (
+        hint = (
             f"the memory of {describe_devices(unknown)} is unknown. Say what it is "
             "with init(device_memory={'GPU': '24GiB'}), or ask by num_gpus"
         )
     if largest is None:
-        return f"{asks}{wished}, and {of_which}.{_not_offered(ledger, [GPU.name])}"
-    where, has = "of those" if wished else "here", format_askable(largest.memory or 0)
-    also = f" And {of_which}." if of_which else ""
-    also += _not_offered(ledger, [GPU.name])
+        return f"{asks}{options}, and {hint}.{_not_offered(ledger, [GPU.name])}"
+    where, has = "of those" if options else "here", format_askable(largest.memory or 0)
+    hint = f" And {hint}." if hint else ""
+    hint += _not_offered(ledger, [GPU.name])
     return (
-        f"{asks}{wished}; the largest GPU {where} has {has} "
-        f"({describe_devices([largest])}). Ask for that at the most.{also}"
+        f"{asks}{options}; the largest GPU {where} has {has} "
+        f"({describe_devices([largest])}). Ask for at most that.{hint}"
     )
 
 
@@ -142,25 +135,18 @@ def shortage(
     resources: Resources,
     constraints: DeviceConstraints = ANYWHERE,
 ) -> str:
-    """Says why a request is not granted now: what it lacks, and what is free.
-
-    Args:
-        ledger: What it is requested of.
-        label: Who requests it, for example the name of a class.
-        resources: How much.
-        constraints: Of which devices.
-    """
+    """Explains why a request is not granted now: what it lacks, and what is free."""
     if not ledger.feasible(resources, constraints):
         return refusal(ledger, label, resources, constraints)
     lacking = ledger.lacking(resources, constraints)
     if not lacking:
-        asked = described(resources, constraints)
-        return f"{label} asks {asked}{_describe(constraints)}; that is free"
+        text = described(resources, constraints)
+        return f"{label} asks {text}{_describe(constraints)}; that is free"
     each = ", ".join(
         _short(ledger, n, amount, constraints) for n, amount in lacking.items()
     )
-    asked = described(Resources(lacking), constraints)
-    return f"{label} asks {asked}{_describe(constraints)}; {each}"
+    text = described(Resources(lacking), constraints)
+    return f"{label} asks {text}{_describe(constraints)}; {each}"
 
 
 def held_by(
@@ -169,13 +155,10 @@ def held_by(
     constraints: DeviceConstraints,
     holder_names: Mapping[int, str],
 ) -> str:
-    """Says who holds what a request lacks now, to end a sentence; else is empty.
+    """Names the holders of what a request lacks now, to end a sentence.
 
-    Args:
-        ledger: What it is requested of.
-        resources: How much.
-        constraints: Of which devices.
-        holder_names: What the holders of leases are called, by the leases' object ids.
+    ``holder_names`` contains the names of the holders, by the ids of the lease objects.
+    Empty if there are none.
     """
     if ledger.infeasible_part(resources, constraints):
         return ""
@@ -185,19 +168,19 @@ def held_by(
         for n in lacking
         if n in ledger.pools
     }
-    held: list[tuple[str, Mapping[str, int]]] = []
+    holders: list[tuple[str, Mapping[str, int]]] = []
     for lease in ledger.leases:
         mine = {n: _amount_of(lease, n, allowed_by_kind) for n in lacking}
         if any(mine.values()) and id(lease) in holder_names:
-            held.append((holder_names[id(lease)], mine))
-    return describe_holders(held)
+            holders.append((holder_names[id(lease)], mine))
+    return describe_holders(holders)
 
 
-def describe_holders(held: Sequence[tuple[str, Mapping[str, int]]]) -> str:
-    """Says who holds how much, the most first, to end a sentence; else is empty."""
-    most_first = sorted(held, key=lambda each: -sum(each[1].values()))
-    told = (f"{Resources.of(amounts)} by {who}" for who, amounts in most_first)
-    return f". Held: {listed(told, len(held))}" if held else ""
+def describe_holders(holders: Sequence[tuple[str, Mapping[str, int]]]) -> str:
+    """Lists holders with their amounts, the largest first, to end a sentence."""
+    largest_first = sorted(holders, key=lambda each: -sum(each[1].values()))
+    texts = (f"{Resources.of(amounts)} by {name}" for name, amounts in largest_first)
+    return f". Held: {listed(texts, len(holders))}" if holders else ""
 
 
 def _amount_of(
@@ -220,28 +203,28 @@ def preview(
     constraints: DeviceConstraints,
     lease: Lease | None,
 ) -> str:
-    """Says where a request would go now, or what stands in its way, by device.
+    """Describes where a request would be placed now, or why it would wait.
 
     Args:
-        ledger: What it would be requested of.
-        label: Who would request it, for example the name of a class.
-        resources: How much.
-        constraints: Of which devices.
-        lease: What it would get now (and does not hold), or None if it would wait.
+        ledger: The ledger.
+        label: The name of the caller, for example a class.
+        resources: The amounts.
+        constraints: The constraints on the devices.
+        lease: The lease that it would get now, or None if it would wait.
 
     Returns:
-        A sentence, and below it a line for each device of the kinds that are asked.
+        A sentence, and below it a line for each device of the requested kinds.
     """
     shares = lease.shares if lease is not None else ()
     chosen = [share.device for share in shares]
     if lease is not None:
         where = name_devices(chosen)
-        if constraints.gpu_memory:  # how many units that is, the device tells
-            held = {s.device.kind: s.units for s in shares}[GPU.name]
-            where = f"{where}, and hold {format_amount(GPU.name, held)} of it"
-        there = f"go to {where}" if chosen else "be placed now"
-        asked = described(resources, constraints)
-        head = f"{label} asks {asked}{_describe(constraints)}; it would {there}"
+        if constraints.gpu_memory:  # the units depend on the device
+            units = {s.device.kind: s.units for s in shares}[GPU.name]
+            where = f"{where}, and hold {format_amount(GPU.name, units)} of it"
+        outcome = f"go to {where}" if chosen else "be placed now"
+        text = described(resources, constraints)
+        head = f"{label} asks {text}{_describe(constraints)}; it would {outcome}"
     else:
         head = shortage(ledger, label, resources, constraints)
     lines = [
@@ -254,21 +237,21 @@ def preview(
 
 
 def name_devices(devices: Iterable[Device]) -> str:
-    """Names devices as the user knows them: ``GPU 0 and GPU 1``."""
+    """Names devices for users: ``GPU 0 and GPU 1``."""
     ordered = sorted(devices, key=lambda device: (device.kind, device.index))
     return " and ".join(f"{device.kind} {device.id}" for device in ordered)
 
 
 def describe_share(share: Share) -> str:
-    """Describes a share by its part of a device, and its bytes if they are known."""
+    """Describes a share by its part of a device, with its bytes if known."""
     device = share.device
     return f"{_part(device, share.units)} of {device.kind} {device.id}"
 
 
 def _part(device: Device, units: int) -> str:
     nbytes = Share(device, units).nbytes
-    told = f" ({format_bytes(nbytes)})" if nbytes else ""
-    return f"{format_amount(device.kind, units)}{told}"
+    in_bytes = f" ({format_bytes(nbytes)})" if nbytes else ""
+    return f"{format_amount(device.kind, units)}{in_bytes}"
 
 
 def describe_devices(devices: Collection[Device]) -> str:
@@ -281,30 +264,30 @@ def describe_devices(devices: Collection[Device]) -> str:
 def _why_excluded(
     ledger: Ledger, label: str, lacking: dict[str, int], constraints: DeviceConstraints
 ) -> str:
-    anyway = ledger.infeasible_part(Resources(lacking))
-    kind = next(name for name in lacking if name not in anyway)
+    unconstrained = ledger.infeasible_part(Resources(lacking))
+    kind = next(name for name in lacking if name not in unconstrained)
     pool = ledger.pools[kind]
     allowed = pool.resolver.allowed(constraints)
-    left = [d for d in pool.devices if allowed is None or d.index in allowed]
-    those = describe_devices(left) if left else "no device"
-    asked = described(Resources(lacking), constraints)
+    usable = [d for d in pool.devices if allowed is None or d.index in allowed]
+    devices = describe_devices(usable) if usable else "no device"
+    text = described(Resources(lacking), constraints)
     return (
-        f"{label} asks {asked}{_describe(constraints)}; of this machine's "
-        f"{_inventory(ledger, kind)} that leaves {those}.{_why_unfit(constraints)}"
-        f"{_not_offered(ledger, [kind])} Ask for less, or wish for other devices."
+        f"{label} asks {text}{_describe(constraints)}; of this machine's "
+        f"{_inventory(ledger, kind)} that leaves {devices}.{_why_unfit(constraints)}"
+        f"{_not_offered(ledger, [kind])} Ask for less, or for other devices."
     )
 
 
 def _why_unfit(constraints: DeviceConstraints) -> str:
-    """Says why devices cannot have what is asked, as a sentence; else is empty."""
+    """Explains why devices cannot have a requested option, as a sentence, or ""."""
     unfit = constraints.unfit
     if unfit is None:
         return ""
     devices: dict[str, list[Device]] = {}
-    for device, why in unfit.reasons:
-        devices.setdefault(why, []).append(device)
-    each = (f"{name_devices(those)}, as {why}" for why, those in devices.items())
-    return f" {unfit.asked} cannot be had on {'; nor on '.join(each)}."
+    for device, reason in unfit.reasons:
+        devices.setdefault(reason, []).append(device)
+    each = (f"{name_devices(of)}, as {reason}" for reason, of in devices.items())
+    return f" {unfit.option} is not available on {'; nor on '.join(each)}."
 
 
 def _describe(constraints: DeviceConstraints) -> str:
@@ -321,7 +304,7 @@ def _describe(constraints: DeviceConstraints) -> str:
     if constraints.apart:
         parts.append(f"apart from {name_devices(constraints.apart)}")
     if constraints.unfit is not None:
-        parts.append(f"with {constraints.unfit.asked}")
+        parts.append(f"with {constraints.unfit.option}")
     return f" {', '.join(parts)}" if parts else ""
 
 
@@ -329,8 +312,8 @@ def _inventory(ledger: Ledger, name: str) -> str:
     amounts = ledger.capacity.amounts
     if name in amounts:
         devices = ledger.pools[name].devices if name in ledger.pools else ()
-        shown = f" ({describe_devices(devices)})" if devices else ""
-        return f"{format_named(name, amounts[name])}{shown}"
+        names = f" ({describe_devices(devices)})" if devices else ""
+        return f"{format_named(name, amounts[name])}{names}"
     rest = (
         listed((format_named(n, a) for n, a in amounts.items()), len(amounts))
         or "nothing"
@@ -339,15 +322,15 @@ def _inventory(ledger: Ledger, name: str) -> str:
 
 
 def _not_offered(ledger: Ledger, names: Iterable[str]) -> str:
-    """Says what else is here, and why nobody gets it, as a sentence; else is empty."""
+    """Lists rejected devices with the reasons, as a sentence, or ""."""
     by_reason: dict[str, list[str]] = {}
     for name in names:
         for each in ledger.rejected.get(name, ()):
             by_reason.setdefault(each.why, []).append(each.name)
     if not by_reason:
         return ""
-    said = (f"{listed(them, len(them))} ({why})" for why, them in by_reason.items())
-    return f" Not offered: {listed(said, len(by_reason))}."
+    texts = (f"{listed(of, len(of))} ({reason})" for reason, of in by_reason.items())
+    return f" Not offered: {listed(texts, len(by_reason))}."
 
 
 def _short(
@@ -375,22 +358,25 @@ def _short(
     most = max(usable, key=lambda device: (pool.free(device), -device.index))
     if not pool.free(most):
         return f"nothing of that is free (free: {pool.state()})"
-    where_it_is = f"{format_named(name, pool.free(most))} on device {most.id}"
+    slice_ = f"{format_named(name, pool.free(most))} on device {most.id}"
     if constraints.gpu_memory and name == GPU.name:
         largest = max((Share(d, pool.free(d)) for d in usable), key=_most_bytes)
         part = _part(largest.device, largest.units)
-        where_it_is = f"{name}={part} on device {largest.device.id}"
+        slice_ = f"{name}={part} on device {largest.device.id}"
     each = _on_each_model(amount, constraints.gpu_memory, usable)
-    return f"the largest free slice is {where_it_is} (free: {pool.state()}{each})"
+    return f"the largest free slice is {slice_} (free: {pool.state()}{each})"
 
 
 def _on_each_model(amount: int, nbytes: int, devices: Iterable[Device]) -> str:
-    """Says what bytes come to on cards of several sizes, if they do there.
+    """Describes the units that bytes need on cards of several sizes.
 
     Args:
-        amount: What they come to on the largest.
-        nbytes: The bytes; 0 if none are asked for.
+        amount: The units on the largest card.
+        nbytes: The bytes; 0 if none are requested.
         devices: The cards that may be granted.
+
+    Returns:
+        Empty if the units are the same on all.
     """
     if not nbytes:
         return ""
@@ -402,7 +388,7 @@ def _on_each_model(amount: int, nbytes: int, devices: Iterable[Device]) -> str:
     if len(by_units) < 2:
         return ""
     each = [f"{units / UNITS:g} of {name}" for units, name in by_units.items()]
-    return f"; {format_bytes(nbytes)} come to {listed(each, len(each))}"
+    return f"; {format_bytes(nbytes)} are {listed(each, len(each))}"
 
 
 def _verdicts(
@@ -417,7 +403,6 @@ def _verdicts(
     reasons = dict(unfit.reasons)
     for device in pool.devices[:LISTED]:
         free = pool.free(device)
-        said = f"{_part(device, free)} free"
         if device in chosen:
             verdict = "chosen"
         elif nbytes and not device.memory:
@@ -425,14 +410,15 @@ def _verdicts(
         elif nbytes > (device.memory or nbytes):
             verdict = "too small"
         elif device in reasons:
-            verdict = f"without {unfit.asked}, as {reasons[device]}"
+            verdict = f"without {unfit.option}, as {reasons[device]}"
         elif allowed is not None and device.index not in allowed:
-            verdict = "not wished for"
+            verdict = "not asked for"
         elif free < pool.units_on(device.index, amount, constraints):
             verdict = "too little"
         else:
             verdict = "has room"
-        yield f"  {device.kind} {device.id} ({_model(device)}): {said}, {verdict}"
+        part = f"{_part(device, free)} free"
+        yield f"  {device.kind} {device.id} ({_model(device)}): {part}, {verdict}"
     if len(pool.devices) > LISTED:
         yield f"  and {len(pool.devices) - LISTED} more"
 
@@ -445,39 +431,31 @@ def _model(device: Device) -> str:
     return "logical" if device.logical else device.model or device.family
 
 
-_MEANS = {
+_MEANINGS = {
     PACK: "on as few devices as possible",
     SPREAD: "on different devices where that is possible",
     STRICT_PACK: "all on one device, or on linked ones if they need more",
     STRICT_SPREAD: "each on devices of its own",
 }
-_HINDERS = {
+_OBSTACLES = {
     PACK: "on which they do not fit",
     SPREAD: "on which they do not fit",
     STRICT_PACK: "on which they do not fit",
     STRICT_SPREAD: "which is too few",
 }
 _UNSURE = (
-    ". Whether its bundles fit on this machine at all is not known: the search for a "
-    "way to pack them was given up. It delays nobody and is tried whenever something "
-    "is given back; bundles of fewer sizes, or less in all, are easier to pack"
+    ". It is not known whether its bundles fit on this machine at all: the search for "
+    "a packing was given up. It delays no other request and is tried whenever a lease "
+    "is given back; bundles of fewer sizes, or smaller ones, are easier to pack"
 )
-_INSTEAD = {STRICT_SPREAD: SPREAD}
 
 
 def group_refusal(
     ledger: Ledger, label: str, resources: Resources, constraints: DeviceConstraints
 ) -> str | None:
-    """Says why a group can never be reserved, and what to do about it.
+    """Explains why a group can never be reserved, and what to do; None if it can.
 
-    Args:
-        ledger: What it was requested of.
-        label: How the group is called.
-        resources: All bundles together.
-        constraints: With its gang.
-
-    Returns:
-        None if it can.
+    ``resources`` is the sum of its bundles; ``constraints`` contain the gang.
     """
     lacking = ledger.infeasible_part(resources, constraints)
     if not lacking or constraints.gang is None:
@@ -493,31 +471,31 @@ def group_refusal(
             return f"{label} can never be reserved: bundle {place} {fault}"
     head = f"{label} asks {_list_bundles(gang)}"
     if short:
-        there = ", ".join(format_named(name, amounts.get(name, 0)) for name in short)
+        has = ", ".join(format_named(name, amounts.get(name, 0)) for name in short)
         return (
-            f"{head}, together {Resources(short)}; this machine has {there}."
+            f"{head}, together {Resources(short)}; this machine has {has}."
             f"{_not_offered(ledger, short)} Ask for less, or give init() more."
         )
     name = next(iter(lacking))
     devices = describe_devices(ledger.pools[name].devices)
     has = f"{format_named(name, amounts[name])} ({devices})"
     strategy = gang.strategy
-    instead = _INSTEAD.get(strategy)
-    advice = f"strategy={instead!r} is content with less" if instead else "Ask for less"
+    is_strict = strategy == STRICT_SPREAD
+    advice = f"strategy={SPREAD!r} needs fewer devices" if is_strict else "Ask for less"
     return (
-        f"{head} with strategy {strategy}, {_MEANS[strategy]}; this machine has {has}, "
-        f"{_HINDERS[strategy]}. {advice}."
+        f"{head} with strategy {strategy}, {_MEANINGS[strategy]}; this machine has "
+        f"{has}, {_OBSTACLES[strategy]}. {advice}."
     )
 
 
 def group_shortage(
     ledger: Ledger, label: str, resources: Resources, constraints: DeviceConstraints
 ) -> str:
-    """Says why a group is not reserved now: what it lacks, and what is free."""
-    never = group_refusal(ledger, label, resources, constraints)
+    """Explains why a group is not reserved now: what it lacks, and what is free."""
+    refusal_text = group_refusal(ledger, label, resources, constraints)
     gang = constraints.gang
-    if never is not None or gang is None:
-        return never or label
+    if refusal_text is not None or gang is None:
+        return refusal_text or label
     lacking = ledger.lacking(resources, constraints)
     if not lacking:
         return f"{label} asks {_list_bundles(gang)}; that is free"
@@ -537,83 +515,74 @@ def group_shortage(
 def member_shortage(
     label: str, bundles: Bundles, request: LeaseRequest, holder_names: Mapping[int, str]
 ) -> str:
-    """Says why a request inside a group is not granted now, and who has what it asks.
+    """Explains why a request inside a group is not granted now, with the holders.
 
     Args:
-        label: How the group is called.
-        bundles: What the group has.
-        request: What is requested.
-        holder_names: What the holders of leases are called, by the leases' object ids.
+        label: The name of the group.
+        bundles: The bundles of the group.
+        request: The request.
+        holder_names: The names of the holders of leases, by the ids of the leases.
     """
     every = range(len(bundles.leases))
     usable = every if request.bundle_index == ANY_BUNDLE else (request.bundle_index,)
-    asked = request.resources.amounts
+    requested = request.resources.amounts
     each: list[str] = []
     for index in usable:
         free = bundles.free(index)
-        left = Resources({name: free.get(name, 0) for name in asked})
-        gpus, told = bundles.leases[index].of_kind(GPU.name), ""
+        rest = Resources({name: free.get(name, 0) for name in requested})
+        gpus, in_bytes = bundles.leases[index].of_kind(GPU.name), ""
         if request.constraints.gpu_memory and len(gpus) == 1:
             share = Share(gpus[0].device, free.get(GPU.name, 0))
-            told = f" (gpu_memory={format_bytes(share.nbytes or 0)})"
-        each.append(f"bundle {index}: {left}{told}")
-    there = listed(each, len(each))
-    held = [
+            in_bytes = f" (gpu_memory={format_bytes(share.nbytes or 0)})"
+        each.append(f"bundle {index}: {rest}{in_bytes}")
+    holders = [
         (holder_names[id(member.lease)], mine)
         for member in bundles.members
         if member.index in usable
         and id(member.lease) in holder_names
-        and (mine := {n: a for n, a in member.lease.amounts.items() if n in asked})
+        and (mine := {n: a for n, a in member.lease.amounts.items() if n in requested})
     ]
     return (
         f"{request.label} asks {request.described} inside {label}; free there is "
-        f"{there}{describe_holders(held)}"
+        f"{listed(each, len(each))}{describe_holders(holders)}"
     )
 
 
 def member_refusal(label: str, request: LeaseRequest, leases: Sequence[Lease]) -> str:
-    """Says why a request inside a group can never be granted.
+    """Explains why a request inside a group can never be granted.
 
-    Args:
-        label: How the group is called.
-        request: What is requested.
-        leases: What each bundle has.
+    ``label`` is the name of the group; ``leases`` are those of its bundles.
     """
-    which = (
-        "its bundles"
-        if request.bundle_index == ANY_BUNDLE
-        else f"bundle {request.bundle_index}"
-    )
-    inside = leases
+    which, verb, inside = "its bundles", "have", leases
     if request.bundle_index != ANY_BUNDLE:
+        which, verb = f"bundle {request.bundle_index}", "has"
         inside = leases[request.bundle_index : request.bundle_index + 1]
     shares = [share for lease in inside for share in lease.of_kind(GPU.name)]
     is_on_gpu = GPU.name in request.resources.amounts
     if is_on_gpu and not any(_has_room(share, request) for share in shares):
-        held = listed(
+        parts = listed(
             (f"{_part(s.device, s.units)} of GPU {s.device.id}" for s in shares),
             len(shares),
         )
         return (
             f"{request.label} asks {request.described} inside {label}, and {which} "
-            f"{'have' if request.bundle_index == ANY_BUNDLE else 'has'} "
-            f"{held or 'no GPU'}: ask for less, or make the bundle larger"
+            f"{verb} {parts or 'no GPU'}: ask for less, or make the bundle larger"
         )
     return (
-        f"{request.label} asks {request.described} and wishes for devices that are not "
-        f"among those of {which} in {label}.{_why_unfit(request.constraints)} Wish "
-        "for others, or for none"
+        f"{request.label} asks {request.described} on devices that are not among "
+        f"those of {which} in {label}.{_why_unfit(request.constraints)} Ask for "
+        "others, or for none"
     )
 
 
 def _has_room(share: Share, request: LeaseRequest) -> bool:
-    """Whether a share of a bundle is enough for a request, whatever it wishes for."""
-    asked = min(request.resources.amounts.get(GPU.name, 0), UNITS)
+    """Whether a share of a bundle is enough, apart from the device constraints."""
+    units = min(request.resources.amounts.get(GPU.name, 0), UNITS)
     nbytes = request.constraints.gpu_memory
-    return share.units >= asked and (share.nbytes or 0) >= nbytes
+    return share.units >= units and (share.nbytes or 0) >= nbytes
 
 
 def _list_bundles(gang: Gang) -> str:
-    shown = "; ".join(gang.described()[:LISTED])
+    first = "; ".join(gang.described()[:LISTED])
     more = len(gang.bundles) - LISTED
-    return f"[{shown}{f' and {more} more' if more > 0 else ''}]"
+    return f"[{first}{f' and {more} more' if more > 0 else ''}]"

@@ -1,12 +1,12 @@
-"""A bucket queue of devices: those of one model, by the units that each has free.
+"""A bucket queue of the devices of one model, by their free units.
 
-A device has one of 10 001 amounts free, and a bucket holds all that have the same, so
-best fit is two look-ups: the lowest amount in use that is high enough, by bisection of
-the sorted amounts, then the lowest index in its bucket. Rejected: one list sorted by
-(free, index), which moves half of itself at every decision; the amounts in use as the
-bits of one ``int``, of which every look-up copies up to 1.3 KB (0.53 us against 0.13,
-CPython 3.11); a heap per bucket without the set beside it, where an index that left a
-bucket and came back is found twice.
+A device has one of 10 001 free amounts, and a bucket contains all devices with the
+same, so best fit is two look-ups: the lowest amount in use that is high enough, by
+bisection of the sorted amounts, then the lowest index in its bucket. Rejected: one list
+sorted by (free, index), which moves half of itself at every decision; the amounts in
+use as the bits of one ``int``, of which every look-up copies up to 1.3 KB (0.53 us
+against 0.13, CPython 3.11); a heap per bucket without the set beside it, where an index
+that left a bucket and came back is found twice.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _SPARE = 16
-"""Stale entries a heap may always keep, so that small ones are not rebuilt at once."""
+"""Stale entries that a heap may always keep, so that small ones are rebuilt rarely."""
 
 
 @final
 class FreeBuckets:
-    """Keeps device indices in buckets, by the units that each device has free."""
+    """Keeps device indices in buckets, by the free units of each device."""
 
     __slots__ = ("_amounts", "_buckets")
 
     def __init__(self) -> None:
         self._buckets: dict[int, _Bucket] = {}
-        self._amounts: list[int] = []  # those that have a bucket, ascending
+        self._amounts: list[int] = []  # the amounts that have a bucket, ascending
 
     @property
     def highest(self) -> int:
-        """The highest amount in use; -1 if nothing is here."""
+        """The highest amount in use, or -1."""
         return self._amounts[-1] if self._amounts else -1
 
     def tightest(self, units: int) -> int:
@@ -43,35 +43,28 @@ class FreeBuckets:
         return self._amounts[place] if place < len(self._amounts) else -1
 
     def lowest(self, free: int) -> int:
-        """Returns the lowest index that has an amount free that is in use."""
+        """Returns the lowest index with a free amount that is in use."""
         return self._buckets[free].lowest()
 
     def first(self, free: int, count: int) -> list[int]:
-        """Returns the lowest indices that have so much free, ascending."""
+        """Returns the lowest indices with that free amount, ascending."""
         return self._buckets[free].first(count) if free in self._buckets else []
 
-    def count(self, free: int) -> int:
-        """Counts those that have so much free."""
-        return len(self._buckets.get(free, ()))
-
     def units(self) -> int:
-        """Sums up what all of them have free."""
         return sum(free * len(bucket) for free, bucket in self._buckets.items())
 
     def fill(self, free: int, ascending: Iterable[int]) -> None:
-        """Adds many that have an amount free that is not in use yet."""
+        """Adds indices with a free amount that is not in use yet."""
         self._buckets[free] = _Bucket(ascending)
         insort(self._amounts, free)
 
     def put(self, index: int, free: int) -> None:
-        """Adds one that has so much free."""
         if free in self._buckets:
             self._buckets[free].add(index)
         else:
             self.fill(free, (index,))
 
     def drop(self, index: int, free: int) -> None:
-        """Removes one that has so much free."""
         bucket = self._buckets[free]
         bucket.remove(index)
         if not bucket:
@@ -79,9 +72,9 @@ class FreeBuckets:
             del self._amounts[bisect_left(self._amounts, free)]
 
     def move(self, index: int, before: int, free: int) -> None:
-        """Moves one to the bucket of what it has free now.
+        """Moves one index to the bucket of its new free amount.
 
-        It is ``drop`` and ``put`` without their calls: every decision comes here.
+        The same as ``drop`` and ``put`` without their calls: every decision comes here.
         """
         buckets = self._buckets
         bucket = buckets[before]
@@ -103,10 +96,10 @@ class FreeBuckets:
 
 @final
 class _Bucket:
-    """A set of device indices that knows its lowest.
+    """A set of device indices with fast access to the lowest.
 
-    The heap may hold indices that have left, some of them twice: what counts is the
-    set. They are at most as many as the members and a few, else the heap is rebuilt.
+    The heap may contain indices that have left, some of them twice: only the set is
+    valid. If the heap exceeds the members twice and a few, it is rebuilt.
     """
 
     __slots__ = ("heap", "members")
@@ -138,11 +131,11 @@ class _Bucket:
         return heap[0]
 
     def first(self, count: int) -> list[int]:
-        found: dict[int, None] = {}
-        while self.heap and len(found) < count:
+        lowest: dict[int, None] = {}
+        while self.heap and len(lowest) < count:
             index = heappop(self.heap)
             if index in self.members:
-                found[index] = None
-        for index in found:
+                lowest[index] = None
+        for index in lowest:
             heappush(self.heap, index)
-        return list(found)
+        return list(lowest)

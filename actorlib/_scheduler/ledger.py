@@ -1,10 +1,10 @@
-"""Keeps the books: every unit and byte is free or in exactly one lease.
+"""Records the leases: every unit and byte is free or in exactly one lease.
 
 Guarantees: a request is granted whole or not at all; amounts are exact, so a million
-grants and releases leave what there was; :meth:`Ledger.check` proves both.
+grants and releases leave the initial state.
 
-The ledger only says *yes, these devices* or *not now*. The order of requests is the
-business of the queue; which device is best, of the device pools.
+The ledger only answers *yes, these devices* or *not now*. The queue decides the order
+of requests, the device pools which device is best.
 """
 
 from __future__ import annotations
@@ -37,22 +37,21 @@ if TYPE_CHECKING:
 
 @final
 class Ledger:
-    """Grants leases of what a machine has, and takes them back.
+    """Grants leases of a machine's resources, and takes them back.
 
     Args:
-        capacity: What there is. Kinds of devices may be left out.
+        capacity: The total amounts. Kinds of devices may be left out.
         devices: By kind, each in index order, numbered from 0.
-        kinds: What each kind of device allows, by name.
-        rejected: By kind, what is here and may not be granted. Default: None, for
-            nothing.
+        kinds: The kinds of devices, by name.
+        rejected: By kind, the devices that are present and may not be granted.
 
     Attributes:
-        capacity: What there is, devices included.
-        pools: The resources made of devices; every other one is merely counted.
-        rejected: By kind, what is here and may not be granted.
+        capacity: The total amounts, devices included.
+        pools: The resources made of devices; all others are only counted.
+        rejected: By kind, the devices that are present and may not be granted.
 
     Raises:
-        ValueError: The capacity counts other devices than those given.
+        ValueError: The capacity and the devices differ in number.
     """
 
     __slots__ = ("_free", "_leases", "_transient", "capacity", "pools", "rejected")
@@ -66,28 +65,27 @@ class Ledger:
     ) -> None:
         amounts = dict(capacity.amounts)
         for kind in {**dict.fromkeys(KINDS), **devices}:
-            given = len(devices.get(kind, ()))
-            if amounts.setdefault(kind, given * UNITS) != given * UNITS:
-                said = format_named(kind, amounts[kind])
-                raise ValueError(f"the capacity says {said}, but {given} are given")
+            count = len(devices.get(kind, ()))
+            if amounts.setdefault(kind, count * UNITS) != count * UNITS:
+                amount = format_named(kind, amounts[kind])
+                raise ValueError(f"the capacity says {amount}, but {count} are given")
         self.capacity = Resources.of(amounts)
         self.rejected = rejected or {}
         self.pools: Mapping[str, DevicePool] = {
             kind: DevicePool(kinds[kind], each) for kind, each in devices.items()
         }
         self._free = {n: a for n, a in amounts.items() if n not in self.pools}
-        # By identity: two leases can be equal, and the reference keeps the id taken.
+        # By identity, as leases can be equal. The reference keeps the id unique.
         self._leases: dict[int, Lease] = {}
         self._transient: set[int] = set()
 
     def __repr__(self) -> str:
-        """Tells the whole state in one line: what is free of all, and the leases."""
         state = " ".join(map(self._state_of, self.capacity.amounts)) or "nothing"
         count = len(self._leases)
         return f"<Ledger {state}, {count} {'lease' if count == 1 else 'leases'}>"
 
     def free(self, name: str) -> int:
-        """Returns what is in no lease: bytes of ``"memory"``, units of other names."""
+        """Returns the free amount: bytes of ``"memory"``, units of other names."""
         pool = self.pools.get(name)
         return self._free.get(name, 0) if pool is None else pool.free_units
 
@@ -100,14 +98,14 @@ class Ledger:
         """Grants a request if all of it is free, and nothing of it otherwise.
 
         Args:
-            resources: How much.
-            constraints: Of which devices.
+            resources: The amounts.
+            constraints: The constraints on the devices.
             reserved: By kind, the indices of devices that are reserved for others.
 
         Returns:
-            A lease on exactly the amounts requested (of bytes of a GPU: on the units
-            that they come to on the one that was chosen), the shares of a kind in
-            index order; None if it has to wait, or can never be granted.
+            A lease on exactly the requested amounts (for bytes of a GPU: on the units
+            that they need on the chosen device), the shares of a kind in index order;
+            None if the request has to wait or can never be granted.
         """
         pools, free, amounts = self.pools, self._free, resources.amounts
         for name, amount in amounts.items():
@@ -119,11 +117,11 @@ class Ledger:
                 of_kind = (
                     reserved.get(name, NONE_RESERVED) if reserved else NONE_RESERVED
                 )
-                taken = pools[name].take(amount, constraints, of_kind)
-                if taken is None:
+                of_pool = pools[name].take(amount, constraints, of_kind)
+                if of_pool is None:
                     self._give_back_shares(shares)
                     return None
-                shares += taken
+                shares += of_pool
         for name, amount in amounts.items():
             if name not in pools:
                 free[name] -= amount
@@ -134,33 +132,28 @@ class Ledger:
         return lease
 
     def release(self, lease: Lease) -> None:
-        """Takes a lease back.
+        """Releases a lease.
 
         Raises:
-            LookupError: This very lease is not held: it was given back already, or
-                never granted here. Nothing has changed.
+            LookupError: The lease is not held: it was given back already, or never
+                granted here. Nothing has changed.
         """
-        if self._leases.pop(id(lease), None) is None:
-            raise LookupError(
-                f"the lease on {Resources(lease.amounts)} is not held: it was given "
-                "back already, or another ledger granted it"
-            )
-        self._transient.discard(id(lease))
+        self._remove(lease)
         for name, amount in lease.amounts.items():
             if name not in self.pools:
                 self._free[name] += amount
         self._give_back_shares(lease.shares)
 
     def mark_transient(self, lease: Lease) -> None:
-        """Marks a lease that comes back by itself: a function that runs holds it."""
+        """Marks the lease of a running function: it is released when that ends."""
         self._transient.add(id(lease))
 
     def could_free_up(
         self, resources: Resources, constraints: DeviceConstraints = ANYWHERE
     ) -> bool:
-        """Whether a request can be granted as soon as the functions that run are done.
+        """Whether a request can be granted when the running functions have ended.
 
-        What actors hold, and functions that wait for others, may never come back.
+        Leases of actors, and of functions that wait for others, may never be released.
         """
         lasting = [
             lease for key, lease in self._leases.items() if key not in self._transient
@@ -184,10 +177,10 @@ class Ledger:
         return True
 
     def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
-        """Splits a lease in two: what it has of a counted resource, and the rest.
+        """Splits a lease in two: its amount of a counted resource, and the rest.
 
         Raises:
-            LookupError: This very lease is not held. Nothing has changed.
+            LookupError: The lease is not held. Nothing has changed.
         """
         self._remove(lease)
         parts = lease.split(name)
@@ -208,16 +201,19 @@ class Ledger:
 
     def _remove(self, lease: Lease) -> None:
         if self._leases.pop(id(lease), None) is None:
-            raise LookupError(f"the lease on {Resources(lease.amounts)} is not held")
+            raise LookupError(
+                f"the lease on {Resources(lease.amounts)} is not held: it was given "
+                "back already, or another ledger granted it"
+            )
         self._transient.discard(id(lease))
 
     def feasible(
         self, resources: Resources, constraints: DeviceConstraints = ANYWHERE
     ) -> bool:
-        """Whether it is certain that a request could be granted if nothing else were.
+        """Whether a request can certainly be granted on the idle machine.
 
-        The bundles of a gang may fit where no way to pack them was found: then this is
-        false, and :meth:`infeasible_part` has nothing to say either.
+        The bundles of a gang may fit even if the search found no packing: then this is
+        false, and :meth:`infeasible_part` is empty.
         """
         return all(
             self.pools[name].could_fit(amount, constraints)
@@ -229,7 +225,7 @@ class Ledger:
     def infeasible_part(
         self, resources: Resources, constraints: DeviceConstraints = ANYWHERE
     ) -> dict[str, int]:
-        """Returns what of a request could never be granted, as far as is certain."""
+        """Returns the amounts of a request that can certainly never be granted."""
         has = self.capacity.amounts
         return {
             name: amount
@@ -244,7 +240,7 @@ class Ledger:
     def lacking(
         self, resources: Resources, constraints: DeviceConstraints = ANYWHERE
     ) -> dict[str, int]:
-        """Returns what of a request is not free now."""
+        """Returns the amounts of a request that are not free now."""
         return {
             name: amount
             for name, amount in resources.amounts.items()
@@ -257,20 +253,19 @@ class Ledger:
 
     @property
     def leases(self) -> Iterable[Lease]:
-        """The leases that are held, in the order in which they were granted."""
         return self._leases.values()
 
     def held(self, name: str) -> Counter[int]:
-        """Counts the leases that have so much of a resource, by amount."""
+        """Counts the leases of a resource by their amount."""
         each = (lease.amounts.get(name, 0) for lease in self._leases.values())
         return Counter(amount for amount in each if amount)
 
     def available(self) -> dict[str, float]:
-        """Returns what is free as a user counts: ``{"GPU": 1.5}``, memory in bytes."""
+        """Returns the free amounts for users: ``{"GPU": 1.5}``, memory in bytes."""
         return counted({name: self.free(name) for name in self.capacity.amounts})
 
     def total(self) -> dict[str, float]:
-        """Returns what there is as a user counts: ``{"GPU": 2.0}``, memory in bytes."""
+        """Returns the capacity for users: ``{"GPU": 2.0}``, memory in bytes."""
         return counted(self.capacity.amounts)
 
     def _give_back_shares(self, shares: Sequence[Share]) -> None:

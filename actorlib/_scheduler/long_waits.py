@@ -1,9 +1,8 @@
-"""Logs once who has waited for a lease for long, and who holds what it needs.
+"""Logs each long wait for a lease once, with the holders of the missing resources.
 
-An actor that waits looks like one that hangs, and nothing else tells them apart. There
-is one timer for all of a runtime, and it is set only while something waits. All waits
-that become due at about the same time are one record of the log, with one reason for
-the requests of one shape.
+Without this log, a waiting actor looks like one that hangs. A runtime has one timer,
+which is set only while a request waits. All waits that become due at about the same
+time are one record of the log, with one reason for the requests of one shape.
 """
 
 from __future__ import annotations
@@ -26,9 +25,10 @@ if TYPE_CHECKING:
 LONG = 5.0
 """Seconds in the queue after which a wait is reported."""
 GATHERED = 0.5
-"""Seconds that a report waits for those that become due after it.
+"""Seconds that a report waits for further waits that become due.
 
-A thousand actors that are created in a loop, a tenth of a millisecond each, are one.
+So a thousand actors that are created in a loop, in a tenth of a millisecond each, are
+one report.
 """
 
 
@@ -36,13 +36,13 @@ class _Wait(NamedTuple):
     """A wait for a lease.
 
     Attributes:
-        due: When it is to be reported.
+        due: The time of its report.
         pending: The lease.
         shape: Equal for requests that are reported together.
-        explain: Says why it waits; None if that is nothing to speak of.
-        name: Names what waits.
-        is_one_of_many: Whether it is not reported while another of its shape waits that
-            was.
+        explain: Returns the reason of the wait; None if it needs no report.
+        name: The name of the waiting actor, function or group.
+        is_one_of_many: Whether it is not reported while another reported request of its
+            shape waits.
     """
 
     due: float
@@ -55,11 +55,7 @@ class _Wait(NamedTuple):
 
 @final
 class LongWaits:
-    """Reports the long waits of one runtime.
-
-    Args:
-        loop: The owner's loop.
-    """
+    """Reports the long waits of one runtime."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -76,16 +72,7 @@ class LongWaits:
         *,
         is_one_of_many: bool = False,
     ) -> None:
-        """Adds a request that waits from now on.
-
-        Args:
-            pending: The lease that it waits for.
-            shape: Equal for requests that are reported together.
-            explain: Says why it waits; None if that is nothing to speak of.
-            name: Names what waits.
-            is_one_of_many: Whether it is not reported while another of its shape waits
-                that was.
-        """
+        """Adds a request that waits from now on; see ``_Wait`` for the arguments."""
         due = self._loop.time() + LONG
         wait = _Wait(due, pending, shape, explain, name, is_one_of_many)
         self._waiting.append(wait)
@@ -93,7 +80,6 @@ class LongWaits:
             self._timer = self._loop.call_at(due + GATHERED, self._report_due)
 
     def close(self) -> None:
-        """Reports nothing any more."""
         self._waiting.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -141,17 +127,17 @@ class LongWaits:
 
 
 def _line(reason: str, names: Sequence[str]) -> str:
-    who = "They ask the same, and have" if names[1:] else "It has"
-    line = f"{reason}. {who} waited in line for {LONG:g} s"
+    subject = "They ask for the same, and have" if names[1:] else "It has"
+    line = f"{reason}. {subject} waited in line for {LONG:g} s"
     if not names[1:] and reason.startswith(f"{names[0]} "):
         return line
     return f"{line}: {listed(names, len(names))}"
 
 
 def shell_hint() -> str:
-    """Says what keeps handles that nobody seems to hold in a shell; else is empty.
+    """Returns a hint on hidden handles in a notebook or shell; otherwise "".
 
-    A notebook keeps what each cell has shown, and a shell what was shown last.
+    A notebook keeps the output of each cell, and a shell the last output.
     """
     if not (hasattr(sys, "ps1") or hasattr(builtins, "__IPYTHON__")):
         return ""

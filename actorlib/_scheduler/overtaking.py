@@ -1,14 +1,14 @@
-"""Tells whether a later request may overtake earlier ones for a counted resource.
+"""Decides whether a later request may overtake earlier ones for a counted resource.
 
-A waiter for 0.7 of a resource of 3 is served by the release that leaves 0.7 free. Which
-one that is nobody knows, but what may be free at all is known: the whole, less the sum
-of some of those who hold or wait. If no such amount is at least 0.7 and below 1, then
-whatever serves the 0.7 serves it with 0.3 taken as well, and a request for 0.3 may
-pass.
+A waiter for 0.7 of a resource of 3 is served by the first release that leaves 0.7 free.
+Which release that is cannot be known, but the possible free amounts can: the whole,
+minus the sum of some of the amounts held or waited for. If no such amount is at least
+0.7 and below 1, then every release that serves the 0.7 serves it even if 0.3 is taken,
+and a request for 0.3 may pass.
 
-That stays true when several have passed: each was judged with all who held and waited
-then, and these only become fewer. So a waiter is served at the same release as if
-nobody had passed.
+That stays true when several requests have passed: each was judged with all holders and
+waiters of that moment, and these only become fewer. So a waiter is served at the same
+release as if no request had passed.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_AMOUNTS = 32
-"""How many different amounts are considered; where there are more, nobody passes."""
+"""How many different amounts are considered. If there are more, no request passes."""
 
 _MAX_SUMS = 100_000
-"""How many sums are told apart at the most."""
+"""How many sums are distinguished at most."""
 
 
-def delays_nobody(
+def delays_no_waiter(
     total: int, held: Mapping[int, int], waiting: Mapping[int, int], amount: int
 ) -> bool:
-    """Tells whether an amount can be held for any time without delaying a waiter.
+    """Whether an amount can be held for any time without delaying a waiter.
 
     Args:
-        total: All there is of the resource.
-        held: How many leases hold how much, by amount.
-        waiting: How many requests wait for how much, by amount.
+        total: The capacity of the resource.
+        held: The number of leases for each amount.
+        waiting: The number of waiting requests for each amount.
         amount: The amount in question.
 
     Returns:
-        False also where that is not known, as too many different amounts are in play.
+        False if it is unknown, because there are too many different amounts.
     """
     counts = dict(held)
     for each, count in waiting.items():
@@ -54,7 +54,7 @@ def delays_nobody(
         counts[wanted] -= 1
         sums = _sums(counts, step, total // step)
         counts[wanted] += 1
-        # What others may have if what they leave is enough for it, but not for both.
+        # The sums that leave enough for the waiter, but not for both.
         least = max(0, (total - wanted - amount) // step + 1)
         most = (total - wanted) // step
         if sums >> least & ((1 << max(0, most - least + 1)) - 1):

@@ -1,7 +1,7 @@
-"""Placement groups: reserved as one, lent to the actors inside, given back as one.
+"""Placement groups: reserved as one, used by the actors inside, given back as one.
 
-A group is one request to the admission, and one lease; its bundles lend that on to the
-actors and functions inside (``bundles``). It is given back when the group is removed
+A group is one request to the admission, and one lease. ``bundles`` grants parts of it
+to the actors and functions inside. The lease is given back when the group is removed
 and the last process inside is gone.
 """
 
@@ -45,20 +45,20 @@ if TYPE_CHECKING:
 
 @final
 class Group:
-    """One placement group, from the moment it is asked for until it is forgotten.
+    """One placement group, from its request until it is forgotten.
 
     Args:
-        spec: What it is.
-        catalogue: Tells what types and devices are called.
-        admission: Grants what it reserves.
+        spec: The options of the group.
+        catalogue: Resolves the names of types and devices.
+        admission: Grants the lease.
         loop: The owner's loop.
-        table: All groups of the runtime, this one too.
-        may_wait: Whether what can never be reserved waits for ever.
+        table: All groups of the runtime, including this one.
+        may_wait: Whether a group that can never be reserved waits for ever.
 
     Attributes:
-        spec: As given.
-        removal: Why it was removed, or the empty string.
-        members: How to end each actor that is to be inside, by id.
+        removal: The reason of its removal, or the empty string.
+        members: Ends each actor inside, by id.
+        infeasible: Why it can never be reserved; empty if it can, or may wait.
     """
 
     def __init__(
@@ -94,11 +94,7 @@ class Group:
         return unknown or group_refusal(ledger, label, resources, constraints) or ""
 
     def begin(self, priority: Priority) -> None:
-        """Requests its lease, unless it can never be reserved.
-
-        Args:
-            priority: Which waiters it may pass.
-        """
+        """Requests its lease, unless it can never be reserved."""
         if self.infeasible:
             return
         pending = self._pending = self._admission.acquire(
@@ -114,15 +110,15 @@ class Group:
         if self.removal or pending.cancelled() or self._demand.constraints.gang is None:
             return
         leases = divide_lease(self._demand.constraints.gang, pending.result())
-        bundles = self._bundles = Bundles(leases, self._admission.ledger.pools)
+        self._bundles = Bundles(leases, self._admission.ledger.pools)
         self._ready.notify()
         for waiting in list(self._waiting):
             self._fail_if_never(waiting)
-        self._serve(bundles)
+        self._serve()
 
     @property
     def lease(self) -> Lease | None:
-        """The lease of all its bundles, once it is reserved."""
+        """The lease of all its bundles; None before it is reserved."""
         return self._pending.result() if self._pending and self._bundles else None
 
     @property
@@ -136,16 +132,16 @@ class Group:
 
     @property
     def error(self) -> Exception | None:
-        """The error for whoever waits for it, if it never will be there again."""
+        """The error for waiting callers, if it was removed or is infeasible."""
         if self.removal:
-            why = f"{self.spec.label} was removed: {self.removal}"
-            return PlacementGroupRemovedError(why)
+            message = f"{self.spec.label} was removed: {self.removal}"
+            return PlacementGroupRemovedError(message)
         if self.infeasible:
             return PlacementGroupUnschedulableError(self.infeasible)
         return None
 
     def ready(self) -> asyncio.Future[None]:
-        """Returns what is done when its bundles are reserved, or never will be."""
+        """Returns a future that is done when it is reserved, or fails if never."""
         waiter = self._ready.wait()
         if self._bundles is not None and not self.removal:
             self._ready.notify()
@@ -158,7 +154,7 @@ class Group:
         if error is not None:
             self._ready.notify(lambda: type(error)(str(error)))
 
-    # Those inside.
+    # The members.
 
     def acquire(self, request: LeaseRequest) -> asyncio.Future[Lease]:
         """Requests a part of a bundle: granted at once, or when its turn has come."""
@@ -169,77 +165,63 @@ class Group:
         self._waiting[pending] = request
         if self._bundles is not None and not self.removal:
             self._fail_if_never(pending)
-            self._serve(self._bundles)
+            self._serve()
             if not pending.done():
                 self._table.on_wait()
         return pending
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for a part of a bundle."""
         return len(self._waiting)
 
     def change_constraints(
         self, pending: asyncio.Future[Lease], constraints: DeviceConstraints
     ) -> None:
-        """Changes the constraints of a request that waits; its turn stays the same."""
+        """Changes the constraints of a waiting request; its turn stays the same."""
         if pending in self._waiting and self._bundles is not None:
             request = self._waiting[pending]
             self._waiting[pending] = request._replace(constraints=constraints)
             self._fail_if_never(pending)
-            self._serve(self._bundles)
+            self._serve()
 
     def requeue(self, pending: asyncio.Future[Lease]) -> bool:
-        """Moves a request behind all others that wait; False if it is none of them."""
+        """Moves a request to the end of the queue; False if it does not wait here."""
         request = self._waiting.pop(pending, None)
         if request is None:
             return False
         self._waiting[pending] = request
-        if self._bundles is not None:
-            self._serve(self._bundles)
+        self._serve()
         return True
 
     def leave(self, pending: asyncio.Future[Lease]) -> bool:
-        """Gives up a request that waits; False if it does not."""
+        """Abandons a waiting request; False if it does not wait here."""
         if self._waiting.pop(pending, None) is None:
             return False
-        if self._bundles is not None:
-            self._serve(self._bundles)
+        self._serve()
         return True
 
-    def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
-        """Splits a member's lease: what it has of a resource, and the rest."""
-        assert self._bundles is not None  # it has given a lease
-        return self._bundles.split(lease, name)
-
-    def merge(self, lease: Lease, other: Lease) -> Lease:
-        """Merges two leases of a member."""
-        assert self._bundles is not None  # it has given them
-        return self._bundles.merge(lease, other)
-
-    def index_of(self, lease: Lease) -> int:
-        """Tells in which bundle a member is."""
-        assert self._bundles is not None  # it has given the lease
-        return self._bundles.index_of(lease)
+    @property
+    def bundles(self) -> Bundles:
+        """The bundles of a group that is reserved."""
+        assert self._bundles is not None
+        return self._bundles
 
     def release(self, lease: Lease) -> None:
-        """Takes a member's lease back: it is free for others inside."""
-        assert self._bundles is not None  # it has given a lease
-        self._bundles.give_back(lease)
-        self._serve(self._bundles)
+        """Releases a member's lease: it is free for other members."""
+        self.bundles.give_back(lease)
+        self._serve()
         self._give_back()
 
     def remove_member(self, actor: ActorId) -> None:
-        """Removes an actor that is dead and has given everything back."""
+        """Removes a dead actor that has given its lease back."""
         self.members.pop(actor, None)
         self._give_back()
 
     def preview(self, request: LeaseRequest) -> str:
-        """Says whether a request would be granted now, or what stands in its way."""
+        """Explains whether a request would be granted now, or why not."""
         return self.refusal_of(request) or self.explain_member(request)
 
     def explain_member(self, request: LeaseRequest) -> str:
-        """Says why a request is not granted now."""
         if self._bundles is None:
             return f"{request.label} waits for its group: {self.explain()}"
         holder_names = self._admission.holder_names()
@@ -254,42 +236,40 @@ class Group:
         return f"{reason}. Waiting there too: {ahead[0]}{others}" if ahead else reason
 
     def refusal_of(self, request: LeaseRequest) -> str:
-        """Says why a request can never be granted, as far as known; else is empty."""
+        """Explains why a request can never be granted, if that is certain, or ""."""
         bundles = self._bundles
         if bundles is None or bundles.could_fit(request):
             return ""
         return member_refusal(self.spec.label, request, bundles.leases)
 
     def _fail_if_never(self, pending: asyncio.Future[Lease]) -> None:
-        """Fails a request that can never be granted."""
-        never = self.refusal_of(self._waiting[pending])
-        if never:
+        refusal = self.refusal_of(self._waiting[pending])
+        if refusal:
             del self._waiting[pending]
             if not pending.done():
-                pending.set_exception(ActorUnschedulableError(never))
+                pending.set_exception(ActorUnschedulableError(refusal))
 
-    def _serve(self, bundles: Bundles) -> None:
-        """Grants every request that may be granted now."""
-        if self.removal:
+    def _serve(self) -> None:
+        if self._bundles is None or self.removal:
             return
-        # Who was ended has not woken yet to leave: its future is cancelled.
+        # The future of an ended actor is cancelled before its task leaves.
         waiting = [pending for pending in self._waiting if not pending.done()]
-        granted = bundles.serve([self._waiting[pending] for pending in waiting])
+        granted = self._bundles.serve([self._waiting[pending] for pending in waiting])
         for place, lease in granted:
             pending = waiting[place]
             del self._waiting[pending]
             self._table.note_lease(lease, self)
             pending.set_result(lease)
 
-    # Its end.
+    # The end.
 
     def give_up(self, reason: str) -> None:
-        """Fails those who wait until it is reserved: the runtime ends."""
-        why = f"{self.spec.label} is no more: {reason}"
-        self._ready.notify(lambda: PlacementGroupRemovedError(why))
+        """Fails the callers that wait until it is reserved: the runtime ends."""
+        message = f"{self.spec.label} is gone: {reason}"
+        self._ready.notify(lambda: PlacementGroupRemovedError(message))
 
     def remove(self, reason: str) -> asyncio.Future[None]:
-        """Ends the actors inside, and then itself; see PlacementGroups."""
+        """Ends the actors inside, then gives the lease back; see PlacementGroups."""
         removed = self._removed.wait()
         if not self.removal:
             self.removal = reason
@@ -300,23 +280,22 @@ class Group:
         return removed
 
     def _give_back(self) -> None:
-        """Gives its lease back, if it is removed and nobody is inside any more."""
+        """Releases its lease, if it is removed and no process is left inside."""
         if not self.removal or (self._bundles and self._bundles.members):
             return
         pending, self._pending = self._pending, None
         if pending is not None:
             self._admission.leave(pending)
             if not pending.done():
-                pending.cancel()  # else the log would say that it waits
+                pending.cancel()  # otherwise its wait would be logged
         if self.members:
-            return  # they waited, and are about to end
+            return  # they were waiting, and are about to end
         self._table.forget(self)
         self._removed.notify()
 
     # Inspection.
 
     def explain(self) -> str:
-        """Says why it is not reserved yet, or where it is."""
         label, demand = self.spec.label, self._demand
         if self.state == "PENDING":
             admission, ledger = self._admission, self._admission.ledger
@@ -332,7 +311,6 @@ class Group:
         return f"{label} is reserved; its bundles are on {devices}"
 
     def info(self) -> GroupInfo:
-        """Returns what is known of it; see GroupInfo."""
         spec, bundles = self.spec, self._bundles
         return GroupInfo(
             group_id=spec.id.hex(),
@@ -365,18 +343,15 @@ class Group:
 
 @final
 class GroupTable:
-    """Keeps the placement groups of a runtime, and which lease is of which.
+    """Keeps the placement groups of a runtime, and maps leases to groups.
 
     Args:
-        catalogue: Tells what types and devices are called.
-        admission: Grants what they reserve.
+        catalogue: Resolves the names of types and devices.
+        admission: Grants the leases.
         loop: The owner's loop.
-        may_wait: Whether what can never be reserved waits for ever.
-        long_waits: Reports who waits for long.
+        may_wait: Whether groups that can never be reserved wait for ever.
+        long_waits: Reports long waits.
         on_wait: Called when a request has to wait for a part of a group.
-
-    Attributes:
-        on_wait: As given.
     """
 
     def __init__(
@@ -404,14 +379,14 @@ class GroupTable:
         return iter(list(self._by_id.values()))
 
     def find(self, group: GroupId) -> Group | None:
-        """Finds a group by its id; None if it was removed and forgotten."""
+        """Returns a group by its id; None if it was removed and forgotten."""
         return self._by_id.get(group)
 
     def named(self, name: str) -> Group:
-        """Finds a group by its name.
+        """Returns a group by its name.
 
         Raises:
-            PlacementGroupNotFoundError: None has it.
+            PlacementGroupNotFoundError: No group has the name.
         """
         group = self._names.get(name)
         if group is None:
@@ -426,8 +401,8 @@ class GroupTable:
         """Starts to reserve a group.
 
         Args:
-            spec: What it is.
-            maker: 0 for the owner, else the number of the worker's session.
+            spec: The options of the group.
+            maker: 0 for the owner, otherwise the number of the worker's session.
 
         Raises:
             PlacementGroupAlreadyExistsError: Another group has its name.
@@ -461,30 +436,28 @@ class GroupTable:
         return group.remove(reason)
 
     def orphan(self, maker: int) -> None:
-        """Removes the groups that a worker made that is gone."""
+        """Removes the groups of a worker that is gone."""
         for number in self._made_by.pop(maker, ()):
             group = self._by_id.get(number)
             if group is not None:
                 self.remove(group, "the actor that made it ended")
 
     def close(self) -> None:
-        """Fails those who wait for a group: the runtime ends."""
+        """Fails the callers that wait for a group: the runtime ends."""
         for group in self:
             group.give_up("the runtime was shut down")
 
     def forget(self, group: Group) -> None:
-        """Forgets a group that is removed and has given everything back."""
         number = group.spec.id
         self._by_id.pop(number, None)
         maker = maker_of(number)
         self._made_by.get(maker, set()).discard(number)
 
     def watch_wait(self, pending: asyncio.Future[Lease], group: Group) -> None:
-        """Watches a group that waits, to report it after a while."""
+        """Has a waiting group reported after a while."""
         self._long_waits.add(pending, group.spec.id, group.explain, group.spec.label)
 
     def note_lease(self, lease: Lease, group: Group) -> None:
-        """Notes of which group a lease is."""
         self._group_of_lease[id(lease)] = group
 
     # The actors inside.
@@ -505,7 +478,7 @@ class GroupTable:
             end: Ends it, if the group is removed.
 
         Returns:
-            Why it cannot be: its group was removed. Else the empty string.
+            An error text if the group was removed, otherwise the empty string.
         """
         group = self.alive(spec)
         if group is None:
@@ -514,55 +487,46 @@ class GroupTable:
         return ""
 
     def remove_member(self, spec: GroupSpec, actor: ActorId) -> None:
-        """Removes a dead actor that has given everything back from its group."""
+        """Removes a dead actor that has given its lease back from its group."""
         group = self._by_id.get(spec.id)
         if group is not None:
             group.remove_member(actor)
 
     def leave(self, pending: asyncio.Future[Lease]) -> bool:
-        """Gives up a request that waits, or a lease that was not taken.
-
-        Returns:
-            Whether it was one of a group.
-        """
+        """Abandons a request or an unused lease; False if it is not of a group."""
         if pending.done() and not pending.cancelled():
             return self.release(pending.result())
         return any(group.leave(pending) for group in self)
 
     def release(self, lease: Lease) -> bool:
-        """Takes a member's lease back.
-
-        Returns:
-            Whether it was one of a group.
-        """
+        """Releases a member's lease; False if the lease is not of a group."""
         group = self._group_of_lease.pop(id(lease), None)
         if group is not None:
             group.release(lease)
         return group is not None
 
     def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
-        """Splits a member's lease: what it has of a resource, and the rest.
+        """Splits a member's lease: its amount of a resource, and the rest.
 
         Raises:
-            LookupError: It is none of a member.
+            LookupError: No member holds it.
         """
         group = self._group_of_lease.pop(id(lease))
-        parts = group.split(lease, name)
+        parts = group.bundles.split(lease, name)
         self._group_of_lease.update((id(part), group) for part in parts)
         return parts
 
     def index_of(self, lease: Lease) -> int:
-        """Tells in which bundle of its group a member is."""
-        return self._group_of_lease[id(lease)].index_of(lease)
+        return self._group_of_lease[id(lease)].bundles.index_of(lease)
 
     def merge(self, lease: Lease, other: Lease) -> Lease:
         """Merges two leases of a member.
 
         Raises:
-            LookupError: One is none of a member.
+            LookupError: No member holds one of them.
         """
         group = self._group_of_lease.pop(id(lease))
         del self._group_of_lease[id(other)]
-        merged = group.merge(lease, other)
+        merged = group.bundles.merge(lease, other)
         self._group_of_lease[id(merged)] = group
         return merged

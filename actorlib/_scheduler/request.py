@@ -1,16 +1,15 @@
 """A request for a lease: how much, of which devices, for whom, and with which priority.
 
-A request names devices and models of this machine: the catalogue has resolved what the
-user wrote, types and names and other actors, before it is made.
+A request names devices and models of this machine: the catalogue has resolved the
+user's options (types, names and other actors) before the request is created.
 
-Bytes of a GPU's memory are units of each model of their own (``units_for``), so they
-are a device constraint; the amount of GPUs beside them is the least that they come to
-on any model. Whoever grants them takes the units of the device that is chosen, and a
-lease says those.
+Bytes of GPU memory are a different number of units on each model (``units_for``), so
+they are a device constraint. The amount of GPUs beside them is the smallest number of
+units that they need on any model. The lease contains the units of the chosen device.
 
-A placement group requests all its bundles as one, their sum; its constraints carry the
-*gang*, which says how that is divided and how the parts lie. So a group is granted
-whole or not at all, waits in the same queue as actors, and is given back as one.
+A placement group requests the sum of its bundles. Its constraints contain the *gang*,
+which describes the bundles and their strategy. So a group is granted whole or not at
+all, waits in the same queue as actors, and is given back as one.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ if TYPE_CHECKING:
 
 
 class DeviceModel(NamedTuple):
-    """What interchangeable devices have in common.
+    """The properties that interchangeable devices share.
 
     Attributes:
         kind: The resource they count as.
         family: Their vendor's family.
-        type: What ``accelerator_type`` calls them, or None.
+        type: Their name in ``accelerator_type``, or None.
         model: The product name, or None.
         is_part: Whether each is a part of a card. An actor gets one of them at most,
             unless it names more: CUDA opens a single MIG instance per process.
-        size: Its memory in whole GiB, or None if unknown.
+        size: Their memory in whole GiB, or None if unknown.
     """
 
     kind: str
@@ -53,7 +52,6 @@ class DeviceModel(NamedTuple):
 
 
 def model_of(device: Device) -> DeviceModel:
-    """Returns the model of a device."""
     return DeviceModel(
         device.kind,
         device.family,
@@ -65,7 +63,7 @@ def model_of(device: Device) -> DeviceModel:
 
 
 def memory_by_model(devices: Iterable[Device]) -> dict[DeviceModel, int]:
-    """Returns the bytes that each of the devices of a model has at the least.
+    """Returns the smallest memory of the devices of each model, in bytes.
 
     Equal cards may differ by a few bytes, as some have retired pages. Models whose
     memory is unknown are left out.
@@ -79,15 +77,15 @@ def memory_by_model(devices: Iterable[Device]) -> dict[DeviceModel, int]:
 
 
 def units_for(units: int, nbytes: int, memory: int | None) -> int | None:
-    """Returns the units of a device that a request for units and bytes comes to.
+    """Returns the units of a device that a request for units and bytes needs.
 
     Args:
-        units: The units that are asked for at the least; one device at the most.
-        nbytes: The bytes that are asked for; 0 for none.
+        units: The requested minimum in units; at most one device.
+        nbytes: The requested bytes; 0 for none.
         memory: The bytes of the device, or None if unknown.
 
     Returns:
-        None if its memory is unknown, or less than that.
+        None if the memory of the device is unknown or too small.
     """
     if not nbytes:
         return units
@@ -97,12 +95,7 @@ def units_for(units: int, nbytes: int, memory: int | None) -> int | None:
 
 
 def amounts_with(amounts: Mapping[str, int], shares: Iterable[Share]) -> dict[str, int]:
-    """Returns the amounts of a request with the GPUs that were granted for it.
-
-    Args:
-        amounts: What is requested.
-        shares: What is granted.
-    """
+    """Replaces the requested amount of GPUs by the granted one."""
     name = GPU.name
     granted = sum(share.units for share in shares if share.device.kind == name)
     return {**amounts, name: granted} if granted else dict(amounts)
@@ -112,18 +105,11 @@ def amounts_with(amounts: Mapping[str, int], shares: Iterable[Share]) -> dict[st
 class Gang:
     """Bundles that are reserved together; equal if they request the same.
 
-    Args:
-        bundles: What each requests.
-        strategy: How they lie on devices.
-        models: By bundle, the models of the type that it requests, or None for all.
-        gpu_memory: By bundle, the bytes of one GPU's memory that it requests; None for
-            none of all.
-
     Attributes:
-        bundles: As given.
-        strategy: As given.
-        models: As given.
-        gpu_memory: As given, with 0 for none.
+        bundles: The resources that each requests.
+        strategy: The placement strategy.
+        models: By bundle, the models of the type that it requests, or None for all.
+        gpu_memory: By bundle, the bytes of one GPU's memory that it requests, or 0.
     """
 
     __slots__ = ("_key", "bundles", "gpu_memory", "models", "strategy")
@@ -143,7 +129,7 @@ class Gang:
         self._key = (strategy, each, self.models, self.gpu_memory)
 
     def units(self, name: str) -> list[int]:
-        """Lists what each bundle requests of one resource; 0 where that is nothing."""
+        """Lists the amount of one resource that each bundle requests, or 0."""
         return [bundle.amounts.get(name, 0) for bundle in self.bundles]
 
     def nbytes(self, name: str) -> Sequence[int]:
@@ -151,7 +137,6 @@ class Gang:
         return self.gpu_memory if name == GPU.name else [0] * len(self.bundles)
 
     def described(self) -> list[str]:
-        """Describes what each bundle requests, for messages."""
         each = zip(self.bundles, self.gpu_memory, strict=True)
         return [_described(bundle, nbytes) for bundle, nbytes in each]
 
@@ -166,34 +151,35 @@ class Gang:
 
 
 class Unfit(NamedTuple):
-    """Devices on which something that is asked for cannot be had.
+    """Devices that cannot have an option that the request asks for.
 
     Attributes:
-        asked: What that is, as the user wrote it: ``enforcement='frameworks'``.
-        reasons: Those devices, each with the reason.
+        option: The option as the user wrote it: ``enforcement='frameworks'``.
+        reasons: These devices, each with the reason.
     """
 
-    asked: str
+    option: str
     reasons: tuple[tuple[Device, str], ...]
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceConstraints:
-    """What a request says of its devices beyond their number.
+    """The constraints of a request on its devices, beyond their number.
 
     Attributes:
-        spread: Whether the device with the most free is best, and not the fullest.
+        spread: Whether the emptiest device is best, and not the fullest.
         models: The models of the requested type, or None for all.
-        only: The devices that were named, or None for all.
-        near: The devices of the actor that it is to be near to, or None: it gets one
-            of these, or one that is linked to one of them.
-        apart: The devices of the actors that it is to be apart from.
-        unfit: The devices on which something that it asks for cannot be had, or None if
-            there are none.
-        gang: The bundles that a group's request is made of, or None for an actor's.
-        gpu_memory: The bytes of one GPU's memory that it gets at the least; 0 for what
-            its units are. Then those are the least that they come to on any model.
+        only: The named devices, or None for all.
+        near: The devices of the actor that the request has to be near to, or None. It
+            gets one of these, or one that is linked to one of them.
+        apart: The devices of the actors that it has to be apart from.
+        unfit: The devices that cannot have an option that it asks for, or None if there
+            are none.
+        gang: The bundles of a group's request, or None for an actor's.
+        gpu_memory: The bytes of one GPU's memory that it gets at least; 0 if it
+            requests no bytes. With bytes, its units are the smallest number that they
+            need on any model.
     """
 
     spread: bool = False
@@ -207,7 +193,6 @@ class DeviceConstraints:
 
     @property
     def excludes_devices(self) -> bool:
-        """Whether single devices are left out."""
         return bool(self.apart or self.unfit)
 
     @property
@@ -229,32 +214,35 @@ def described(resources: Resources, constraints: DeviceConstraints = ANYWHERE) -
 def _described(resources: Resources, nbytes: int) -> str:
     if not nbytes or GPU.name not in resources.amounts:
         return str(resources)
-    asked = {n: format_named(n, amount) for n, amount in resources.amounts.items()}
-    asked[GPU.name] += f" ({format_named(GPU_MEMORY, nbytes)})"
-    return ", ".join(asked.values())
+    texts = {n: format_named(n, amount) for n, amount in resources.amounts.items()}
+    texts[GPU.name] += f" ({format_named(GPU_MEMORY, nbytes)})"
+    return ", ".join(texts.values())
 
 
 class Priority(enum.Enum):
-    """Which waiters a request may pass; the rules are those of ``wait_queue``."""
+    """The priority of a request: it decides which waiters the request may pass.
+
+    The rules are in ``wait_queue``.
+    """
 
     RESUMED = "resumed"
-    """A function that has what it waited for, and requests its CPUs again."""
+    """A function that has the result it waited for, and requests its CPUs again."""
     NESTED = "nested"
-    """What code of a worker requests."""
+    """A request by the code of a worker."""
     USUAL = "usual"
-    """Everybody else."""
+    """All other requests."""
 
 
 class LeaseRequest(NamedTuple):
-    """What one actor or function requests of the machine, or of a placement group.
+    """A request of one actor or function to the machine, or to a placement group.
 
     Attributes:
-        label: Who requests it, for messages.
-        resources: How much.
-        constraints: Of which devices.
+        label: The name of the actor or function, for messages.
+        resources: The amounts.
+        constraints: The constraints on the devices.
         priority: Which waiters it may pass.
-        group: The placement group that it is to be inside, or None.
-        bundle_index: In which bundle of that, or ANY_BUNDLE.
+        group: The placement group that it has to be inside, or None.
+        bundle_index: The bundle of the group, or ANY_BUNDLE.
         holder: The actor's id in hex; empty for a worker of functions.
     """
 
@@ -268,5 +256,4 @@ class LeaseRequest(NamedTuple):
 
     @property
     def described(self) -> str:
-        """What it requests, for messages."""
         return described(self.resources, self.constraints)

@@ -1,8 +1,8 @@
-"""Schedules: a request goes in, a lease comes out, and is given back in the end.
+"""The entry point of placement: grants leases for requests, and takes them back.
 
-This is the one entry to placement. A request is admitted at once or in the order of the
-queue (``admission``, ``wait_queue``); the ledger grants it devices (``device_pool``).
-Inside a placement group it waits for a part of the group's own lease.
+A request is admitted at once or in the order of the queue (``admission``,
+``wait_queue``); the ledger grants it devices (``device_pool``). Inside a placement
+group it waits for a part of the group's own lease.
 """
 
 from __future__ import annotations
@@ -32,25 +32,24 @@ if TYPE_CHECKING:
 
 @final
 class Scheduler:
-    """Grants leases of what a machine has, in the order in which they were asked for.
+    """Grants leases of a machine's resources in the order of the requests.
 
     Args:
         capacity: Everything that may be granted, devices included.
-        inventory: The devices among it.
-        declared: The names of what the user says there is.
+        inventory: The devices.
+        declared: The names of the resources that the user has declared.
         loop: The owner's loop.
-        holder_names: Returns what the holders of leases are called, by the ids of the
+        holder_names: Returns the names of the holders of leases, by the ids of the
             lease objects.
         on_wait: Called when a request has to wait.
-        may_wait: Whether what can never be granted waits for ever.
+        may_wait: Whether a request that can never be granted waits for ever.
 
     Attributes:
-        loop: As given, like may_wait.
-        catalogue: What the types and devices of the machine are called.
-        ledger: Who holds what.
-        admission: Who waits for what of the machine.
-        groups: The placement groups, each with those who wait for a part of it.
-        long_waits: Says who waits for long.
+        catalogue: The names of the types and devices of the machine.
+        ledger: The leases.
+        admission: The requests that wait for a lease of the machine.
+        groups: The placement groups, each with the requests that wait inside.
+        long_waits: Logs long waits.
     """
 
     def __init__(
@@ -84,22 +83,23 @@ class Scheduler:
         """Requests a lease: granted at once, or queued from now on.
 
         Returns:
-            The lease, now or later. Whoever takes it gives it to :meth:`release`;
-            whoever wants it no more says so to :meth:`leave`. It fails with
-            ActorUnschedulableError if the group can never give it; what the machine
-            can never give waits for ever and holds nobody up (see :meth:`refusal`).
+            The lease, now or later. The caller gives it back with :meth:`release`, or
+            gives up the request with :meth:`leave`. It fails with
+            ActorUnschedulableError if the group can never grant it. A request that the
+            machine can never grant waits for ever and delays no other (see
+            :meth:`refusal`).
         """
         label, resources, constraints, priority, *_ = request
         if request.group is None:
             return self.admission.acquire(label, resources, constraints, priority)
         group = self._group_of(request)
         if group is None:
-            # It was removed while this one waited for another: it is being ended.
+            # The group was removed meanwhile: the actor is being ended.
             return self.loop.create_future()
         return group.acquire(request)
 
     def release(self, lease: Lease) -> None:
-        """Gives a lease back and serves everyone who may be served now.
+        """Releases a lease and serves all requests that may be served now.
 
         Raises:
             LookupError: The lease is not held; nothing has changed.
@@ -108,11 +108,7 @@ class Scheduler:
             self.admission.release(lease)
 
     def leave(self, pending: asyncio.Future[Lease]) -> None:
-        """Gives up a request, or a lease that was granted and never taken.
-
-        Args:
-            pending: What :meth:`acquire` returned.
-        """
+        """Abandons a request, or a lease that was granted and never used."""
         if pending.done() and not pending.cancelled() and pending.exception():
             return
         if not self.groups.leave(pending):
@@ -121,27 +117,20 @@ class Scheduler:
     def change_constraints(
         self, pending: asyncio.Future[Lease], request: LeaseRequest
     ) -> None:
-        """Changes the constraints of a request that waits; its turn stays the same.
+        """Changes the constraints of a waiting request; its turn stays the same.
 
-        Args:
-            pending: What :meth:`acquire` returned; nothing happens if its turn has
-                come.
-            request: What is requested now.
+        Nothing happens if its turn has come.
         """
         queue = self._group_of(request) or self.admission
         queue.change_constraints(pending, request.constraints)
 
     def requeue(self, pending: asyncio.Future[Lease]) -> None:
-        """Moves a request to the end of its queue, unless its turn has come.
-
-        Args:
-            pending: What :meth:`acquire` returned.
-        """
+        """Moves a request to the end of its queue, unless its turn has come."""
         if not any(group.requeue(pending) for group in self.groups):
             self.admission.requeue(pending)
 
     def refusal(self, request: LeaseRequest) -> str | None:
-        """Says why a request can never be granted; None if it can, or may wait."""
+        """Explains why a request can never be granted; None if it can, or may wait."""
         group = self._group_of(request)
         if group is not None:
             return group.infeasible or None
@@ -154,11 +143,9 @@ class Scheduler:
     def explain(
         self, request: LeaseRequest, pending: asyncio.Future[Lease] | None
     ) -> str:
-        """Says why a request is not granted now, and who is ahead of it.
+        """Explains why a request is not granted now, and which others are ahead of it.
 
-        Args:
-            request: What is requested.
-            pending: What :meth:`acquire` returned for it; None for a newcomer.
+        ``pending`` is the result of :meth:`acquire`, or None for a new request.
         """
         group = self._group_of(request)
         if group is not None:
@@ -168,7 +155,7 @@ class Scheduler:
         return unknown or self.admission.explain(label, resources, constraints, pending)
 
     def preview(self, request: LeaseRequest) -> str:
-        """Says where a newcomer's request would go, or what stands in its way."""
+        """Describes where a new request would be placed, or why it would wait."""
         label, resources, constraints, *_ = request
         group = self._group_of(request)
         if group is not None:
@@ -192,7 +179,7 @@ class Scheduler:
         ]
 
     def demands(self) -> list[DemandInfo]:
-        """Lists what is waited for, equal requests together."""
+        """Lists the amounts that requests wait for, equal requests together."""
         return [
             DemandInfo(
                 resources=counted(resources.amounts),

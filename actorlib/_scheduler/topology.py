@@ -1,13 +1,14 @@
-"""Finds devices that belong together: linked ones, and aligned runs of numbers.
+"""Selects devices that belong together: linked ones, and aligned runs of numbers.
 
-Several devices of one actor talk to each other. Where some of them are linked (NVLink,
-XGMI) the ones with the most links among them are chosen; where a kind shares things by
-number (the cores of a Neuron device, Gaudi's groups of two and four, the rows of a TPU
-board) an aligned run is. Both are preferences: if there is no such set, any will do.
+The devices of one actor communicate with each other. If some are linked (NVLink, XGMI),
+those with the most links among them are chosen. If a kind shares hardware by number
+(the cores of a Neuron device, Gaudi's groups of two and four, the rows of a TPU board),
+an aligned run is chosen. Both are preferences: if there is no such set, any set is
+used.
 
-To choose the best of all sets would take time that grows with their number. A set is
-grown device by device instead, from each of the first free ones, which finds the
-cliques that machines have; and only so many free devices are looked at.
+Choosing the best of all sets would take time that grows with their number. Instead, a
+set is grown device by device, from each of the first free ones, which finds the cliques
+that machines have; and only a limited number of free devices is considered.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Device
 
 MAX_CONSIDERED = 64
-"""How many free devices are considered, so that a decision has an end."""
+"""How many free devices are considered, so that the time of a decision is bounded."""
 
 
 def linked(count: int, free: Sequence[Device]) -> list[Device]:
-    """Returns free devices that have the most links among them.
+    """Returns ``count`` free devices that have the most links among them.
 
     Args:
-        count: How many; at most as many as there are free ones.
+        count: At most the number of free devices.
         free: In index order.
 
     Returns:
-        So many, in index order; the lowest ones where several sets are as good.
+        The devices in index order; the lowest ones if several sets are equal.
     """
     most = count * (count - 1) // 2
     places = {device.key: place for place, device in enumerate(free)}
@@ -44,7 +45,7 @@ def linked(count: int, free: Sequence[Device]) -> list[Device]:
         for other in others:
             linked_by[other].append(place)
     best: tuple[int, list[int]] | None = None
-    # Of two, looking ahead finds nothing more.
+    # For two devices, looking ahead finds nothing more.
     passes = (False, True) if count > 2 else (False,)
     for looks_ahead, start in product(passes, range(len(free))):
         grown = _grow(count, start, linked_to, linked_by, looks_ahead=looks_ahead)
@@ -57,16 +58,16 @@ def linked(count: int, free: Sequence[Device]) -> list[Device]:
 
 
 def aligned(count: int, free: Sequence[Device]) -> list[Device]:
-    """Returns an aligned run of free devices by number, or what comes nearest to it.
+    """Returns an aligned run of free devices by number, or the nearest to it.
 
-    One device is taken where its neighbours are taken already, so that runs stay whole.
+    A single device is chosen where its neighbours are taken, so that runs stay whole.
 
     Args:
-        count: How many; at most as many as there are free ones.
+        count: At most the number of free devices.
         free: In index order.
 
     Returns:
-        So many, in index order.
+        ``count`` devices in index order.
     """
     by_number = {_number(device): device for device in free}
     if len(by_number) < len(free):
@@ -83,36 +84,31 @@ def aligned(count: int, free: Sequence[Device]) -> list[Device]:
 
 
 def components(devices: Sequence[Device], *, by_number: bool) -> list[list[Device]]:
-    """Splits devices into components: linked ones, if only by way of others.
+    """Splits devices into connected components.
 
     Args:
         devices: In index order.
-        by_number: Whether neighbours by number belong together, and not linked ones.
+        by_number: Whether neighbours by number are connected, instead of linked ones.
 
     Returns:
-        Each component in index order; a device without neighbours is one by itself.
+        Each component in index order; a device without neighbours is one component.
     """
     near = neighbours(devices, by_number=by_number)
-    left = set(near)
-    found: list[list[Device]] = []
+    rest = set(near)
+    connected: list[list[Device]] = []
     for start in near:
-        component, edge = set[int](), {start} & left
+        component, edge = set[int](), {start} & rest
         while edge:
             component |= edge
-            left -= edge
-            edge = set[int]().union(*(near[place] for place in edge)) & left
+            rest -= edge
+            edge = set[int]().union(*(near[place] for place in edge)) & rest
         if component:
-            found.append([devices[place] for place in sorted(component)])
-    return found
+            connected.append([devices[place] for place in sorted(component)])
+    return connected
 
 
 def neighbours(devices: Sequence[Device], *, by_number: bool) -> dict[int, set[int]]:
-    """Returns the neighbours of each device, all of them by their places.
-
-    Args:
-        devices: In index order.
-        by_number: As for :func:`components`.
-    """
+    """Returns the neighbours of each device, by their positions in ``devices``."""
     near: dict[int, set[int]] = {place: set() for place in range(len(devices))}
     names: dict[tuple[str, str | int], int] = {
         (device.family, _number(device) if by_number else device.key): place
@@ -121,10 +117,10 @@ def neighbours(devices: Sequence[Device], *, by_number: bool) -> dict[int, set[i
     for place, device in enumerate(devices):
         others = (_number(device) + 1,) if by_number else device.peers
         for other in others:
-            found = names.get((device.family, other))
-            if found is not None:
-                near[place].add(found)
-                near[found].add(place)
+            neighbour = names.get((device.family, other))
+            if neighbour is not None:
+                near[place].add(neighbour)
+                near[neighbour].add(place)
     return near
 
 
@@ -136,7 +132,7 @@ def _grow(
     *,
     looks_ahead: bool,
 ) -> tuple[int, list[int]]:
-    """Grows a set from one place; returns how many links it has, and the places."""
+    """Grows a set from one position; returns its number of links and the positions."""
     chosen, links, added = [start], 0, start
     links_to: dict[int, int] = {}
     while len(chosen) < count:
@@ -146,8 +142,8 @@ def _grow(
         most = max(links_to.values(), default=0)
         best = [place for place, ties in links_to.items() if ties == most]
         if not best:
-            left = (place for place in range(len(linked_to)) if place not in chosen)
-            best = list(left) if looks_ahead else [next(left)]
+            rest = (place for place in range(len(linked_to)) if place not in chosen)
+            best = list(rest) if looks_ahead else [next(rest)]
         if looks_ahead:
             added = max(best, key=lambda p: (len(linked_to[p].difference(chosen)), -p))
         else:
@@ -159,7 +155,7 @@ def _grow(
 
 
 def _free_nearby(number: int, free: Collection[int]) -> tuple[int, ...]:
-    """Counts the free ones in the aligned blocks of 2, 4 and 8 around a number."""
+    """Counts the free devices in the aligned blocks of 2, 4 and 8 around a number."""
     return tuple(
         sum(block + step in free for step in range(size))
         for size in (2, 4, 8)

@@ -1,39 +1,41 @@
 """A queue of requests: first come, first served, where that makes a difference.
 
-The rule: a later request may pass an earlier one only if that delays nobody.
+The rule: a later request may pass an earlier one only if that delays no request.
 
 * Devices: never if the earlier one may get them. Which of them becomes free next is
-  not known, so any share that a later one takes may be the one that was waited for. A
-  request for an H100 holds nobody up who can do with an A100.
-* What is merely counted (CPU, memory, custom resources, and the shares of an only
-  device): if it is enough for both, after all that earlier requests ask of it was set
-  aside; or if the earlier ones are served at the same release all the same
+  not known, so any share that a later one takes may be the one that the earlier one
+  needs. A request for an H100 does not delay one that only an A100 can serve.
+* Counted resources (CPU, memory, custom resources, and the shares of an only device):
+  if the free amount is enough for both after all amounts of earlier requests were
+  subtracted; or if the earlier ones are served at the same release anyway
   (``overtaking``).
-* A request for what the machine can never give waits outside the order and delays
-  nobody. Nor does a request for bundles of which it is not known whether they can be
-  packed: else one group could stop everyone for ever. It is tried whenever others are.
+* A request that the machine can never grant waits outside the order and delays no
+  other. The same holds for bundles of which it is not known whether they can be packed:
+  otherwise one group could stop all requests for ever. They are tried whenever others
+  are.
 
-So nobody starves, and a giant that waits does not stop those who need nothing of his.
+So no request starves, and a large waiting request does not stop requests that need
+other resources.
 
-Two priorities differ, as somebody who holds something waits for such a request, and
-what he holds may be the very thing that the requests at the front wait for.
+Two priorities are different, because a holder of a lease waits for such a request, and
+the requests at the front may wait for that very lease.
 
-* ``RESUMED``, a function that waited for a result and requests its CPUs again, is held
-  up by others of that priority alone.
-* ``NESTED``, what code of a worker requests, is held up only by the first of equal
-  requests that wait for nothing but what running functions hold, as that comes back by
-  itself; and in particular not by one that waits for what is held by an actor, or by a
-  function that waits itself. When all functions wait nobody is left who holds it up, so
-  functions that wait for one another's results always end. Nobody starves of this
-  either: who gets all but what running functions hold is passed by nobody any more.
+* ``RESUMED``, a function that waited for a result and requests its CPUs again, is
+  delayed only by others of that priority.
+* ``NESTED``, a request by the code of a worker, is delayed only by the first of equal
+  requests that lack nothing but what running functions hold, because that is released
+  when they end. A request that lacks what an actor holds, or a function that itself
+  waits, does not delay it. When all functions wait, no request is left that delays it,
+  so functions that wait for one another's results always end. No request starves from
+  this: once a request lacks only what running functions hold, it is no longer passed.
 
 Equal requests (of one priority, for the same amounts under the same constraints) share
-a *subqueue*. If its head has to wait, so have all behind it, so a look at each head
-tells what 100 000 waiters may do. Heads are looked at in the order of arrival, until
-those who stay leave nothing of what anyone requests. Assumption: whoever may go has
-gone, which holds as :meth:`WaitQueue.serve` is called after every release and
-departure. So a newcomer needs no walk at all, only the sums of what is waited for and
-the devices that waiters may get.
+a *subqueue*. If its head has to wait, all behind it have to wait, so the heads alone
+decide about 100 000 waiters. They are tried in the order of arrival, until the waiters
+that stay leave nothing of any requested resource. Assumption: every request that may be
+granted has been granted. This holds because :meth:`WaitQueue.serve` is called after
+every release and departure. So a new request needs no walk over the queue, only the
+sums of the waiting amounts and the devices that waiters may get.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from actorlib._base.value import dataclass
-from actorlib._scheduler.overtaking import MAX_AMOUNTS, delays_nobody
+from actorlib._scheduler.overtaking import MAX_AMOUNTS, delays_no_waiter
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, Priority
 
 if TYPE_CHECKING:
@@ -68,13 +70,13 @@ Amounts = frozenset[tuple[str, int]]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Waiter:
-    """A request in the queue; no two are equal.
+    """A request in the queue; compared by identity.
 
     Attributes:
         number: The order of arrival.
-        label: Who requests, for messages.
-        resources: How much.
-        constraints: Of which devices.
+        label: The name of the actor or function, for messages.
+        resources: The amounts.
+        constraints: The constraints on the devices.
         priority: Which waiters it may pass.
     """
 
@@ -90,7 +92,7 @@ class WaitQueue:
     """Keeps the requests that wait for one ledger, and serves them in order.
 
     Args:
-        ledger: Grants the leases; they are given back to it by others.
+        ledger: Grants the leases. The callers give them back to it.
     """
 
     __slots__ = (
@@ -119,7 +121,6 @@ class WaitQueue:
         self._infeasible: OrderedDict[int, Waiter] = OrderedDict()
 
     def __iter__(self) -> Iterator[Waiter]:
-        """Iterates over the waiters, in order of arrival."""
         subqueues = (iter(subqueue) for subqueue in self._subqueues.values())
         return merge(*subqueues, self._infeasible.values(), key=_arrival)
 
@@ -129,10 +130,9 @@ class WaitQueue:
         constraints: DeviceConstraints = ANYWHERE,
         priority: Priority = Priority.USUAL,
     ) -> Lease | None:
-        """Grants a newcomer's request, if it need not wait.
+        """Grants a new request, or returns None.
 
-        Returns:
-            The lease, or None if it would delay a waiter or too little is free.
+        None if it would delay a waiter, or too little is free.
         """
         if not self._subqueues:
             return self._ledger.try_acquire(resources, constraints)
@@ -155,7 +155,7 @@ class WaitQueue:
         constraints: DeviceConstraints = ANYWHERE,
         priority: Priority = Priority.USUAL,
     ) -> Waiter:
-        """Appends a request: one that :meth:`try_at_once` has just not granted."""
+        """Appends a request that :meth:`try_at_once` has just refused."""
         waiter = Waiter(
             number=next(self._numbers),
             label=label,
@@ -172,10 +172,10 @@ class WaitQueue:
         """Changes the constraints of a waiter, which keeps its order of arrival.
 
         Returns:
-            The waiter that stands for it from now on.
+            The new waiter.
 
         Raises:
-            LookupError: It is not in the queue. Nothing has changed.
+            LookupError: The waiter is not in the queue. Nothing has changed.
         """
         self.remove(waiter)
         waiter = replace(waiter, constraints=constraints)
@@ -183,10 +183,10 @@ class WaitQueue:
         return waiter
 
     def remove(self, waiter: Waiter) -> None:
-        """Removes a waiter; those behind it may be served then.
+        """Removes a waiter; the waiters behind it may have to be served then.
 
         Raises:
-            LookupError: It is not in the queue. Nothing has changed.
+            LookupError: The waiter is not in the queue. Nothing has changed.
         """
         if self._infeasible.pop(waiter.number, None) is not None:
             return
@@ -205,11 +205,7 @@ class WaitQueue:
             self._drop(subqueue)
 
     def serve(self) -> list[tuple[Waiter, Lease]]:
-        """Grants every request that may be granted now.
-
-        Returns:
-            Who got what, in order of arrival; they are in the queue no more.
-        """
+        """Grants and removes every request that may be granted now."""
         if not self._subqueues:
             return []
         granted = list(self._grants())
@@ -218,14 +214,13 @@ class WaitQueue:
         return granted
 
     def _insert(self, waiter: Waiter) -> None:
-        """Inserts a waiter by its number."""
         resources, constraints = waiter.resources, waiter.constraints
         if self._ledger.infeasible_part(resources, constraints):
             self._infeasible[waiter.number] = waiter
             numbers = list(self._infeasible)
             if (
                 numbers[-1:] < numbers[-2:-1]
-            ):  # its constraints changed: others came later
+            ):  # its constraints changed: others are later
                 for number in sorted(numbers):
                     self._infeasible.move_to_end(number)
             return
@@ -268,7 +263,7 @@ class WaitQueue:
             ]
 
     def _grants(self) -> Iterator[tuple[Waiter, Lease]]:
-        # Who is ahead of nested requests, and who is ahead of everybody else.
+        # The waiters ahead of nested requests, and those ahead of all others.
         nested = usual = _WaitersAhead(self._ledger)
         classes = [
             request_class
@@ -287,7 +282,9 @@ class WaitQueue:
             for ahead in {nested, usual}:
                 ahead.add(subqueue, position)
         of = {
-            request_class: usual if request_class.is_usual else nested
+            request_class: nested
+            if request_class.priority is Priority.NESTED
+            else usual
             for request_class in classes
         }
         fronts: set[_RequestClass] = set()
@@ -311,9 +308,9 @@ class WaitQueue:
     def _block_nested(
         self, ahead: _WaitersAhead, subqueue: _Subqueue, position: int
     ) -> None:
-        """Puts a waiter ahead of nested ones, if what it lacks comes back by itself.
+        """Puts a waiter ahead of nested ones, if running functions hold what it lacks.
 
-        One that lacks nothing of what is free waits because of somebody else.
+        A waiter that lacks nothing waits only because of other waiters.
         """
         ledger, requested = (
             self._ledger,
@@ -328,15 +325,13 @@ class WaitQueue:
 
 
 class _RequestClass:
-    """Groups the waiters that request the same resources under the same constraints.
+    """The waiters that request the same resources under the same constraints.
 
     Attributes:
         names: The resources.
-        constraints: The constraints.
-        priority: The priority of all of them.
-        is_feasible: Whether it is certain that they can be granted at all; else they
-            delay nobody.
-        candidates: By kind of device, those that they may get.
+        is_feasible: Whether they can certainly be granted at all; if not, they delay no
+            request.
+        candidates: By kind of device, the devices that they may get.
         subqueues: The waiters, a subqueue for each amount.
     """
 
@@ -370,13 +365,7 @@ class _RequestClass:
         self.subqueues: dict[_Subqueue, None] = {}
 
     @property
-    def is_usual(self) -> bool:
-        """Whether no rule of its own is about their priority."""
-        return self.priority is Priority.USUAL
-
-    @property
     def is_resumed(self) -> bool:
-        """Whether they are functions that request their CPUs again."""
         return self.priority is Priority.RESUMED
 
 
@@ -384,8 +373,8 @@ class _Subqueue:
     """Keeps equal requests in order of arrival.
 
     Attributes:
-        request_class: What they have in common with others of other amounts.
-        resources: What each requests.
+        request_class: The class of these requests and of those for other amounts.
+        resources: The amounts that each requests.
     """
 
     __slots__ = ("_first", "_numbers", "_waiters", "request_class", "resources")
@@ -393,7 +382,7 @@ class _Subqueue:
     def __init__(self, request_class: _RequestClass, resources: Resources) -> None:
         self.request_class = request_class
         self.resources = resources
-        # Ascending; the first few have left. A list that is emptied from its front
+        # Ascending; those before ``_first`` have left. Removing the front of a list
         # would move all others each time.
         self._numbers: list[int] = []
         self._first = 0
@@ -407,15 +396,13 @@ class _Subqueue:
 
     @property
     def head(self) -> int:
-        """The number of the first waiter."""
         return self._numbers[self._first]
 
     def at(self, position: int) -> Waiter:
-        """Returns the waiter at a position; the head's is 0."""
         return self._waiters[self._numbers[self._first + position]]
 
     def before(self, number: int | None, start: int = 0) -> int:
-        """Counts the waiters with lower numbers, after the first few; None for all."""
+        """Counts the waiters from ``start`` on with lower numbers; None for all."""
         if number is None:
             return len(self) - start
         return max(0, bisect_left(self._numbers, number) - self._first - start)
@@ -437,16 +424,13 @@ class _Subqueue:
 
 
 class _WaitersAhead:
-    """Sums up what the waiters that stay have requested, and what they leave to others.
-
-    Args:
-        ledger: What they wait for.
+    """Sums up the requests of the waiters that stay, and what they leave to others.
 
     Attributes:
-        requested: The sums of counted resources, of all who stay in a subqueue.
+        requested: The sums of counted resources, over all waiters that stay.
         staying: The waiters of each subqueue that stay, by counted resource.
         exhausted: The resources of which they leave nothing.
-        reserved: The devices that they may get, by kinds of which they leave some.
+        reserved: By kind, the devices that they may get.
     """
 
     __slots__ = ("_held", "_ledger", "exhausted", "requested", "reserved", "staying")
@@ -460,7 +444,7 @@ class _WaitersAhead:
         self.reserved: dict[str, Reserved] = {}
 
     def grant(self, waiter: Waiter) -> Lease | None:
-        """Grants a waiter's request of what those before it leave, or returns None."""
+        """Grants a waiter what those before it leave, or returns None."""
         return self.lease(waiter.resources, waiter.constraints, waiter.number)
 
     def lease(
@@ -469,12 +453,9 @@ class _WaitersAhead:
         constraints: DeviceConstraints,
         number: int | None = None,
     ) -> Lease | None:
-        """Grants a request of what is left, or returns None.
+        """Grants a request from what is left, or returns None.
 
-        Args:
-            resources: How much.
-            constraints: Of which devices.
-            number: The order of arrival; None for one that came after all others.
+        ``number`` is the order of arrival; None for one after all others.
         """
         for name, amount in resources.amounts.items():
             if name in self.exhausted:
@@ -489,7 +470,6 @@ class _WaitersAhead:
         return lease
 
     def add_all(self, request_class: _RequestClass) -> None:
-        """Adds all waiters of a class."""
         for subqueue in request_class.subqueues:
             self._count(_StayingRequests(subqueue, 0, len(subqueue)))
         self.reserve(request_class)
@@ -499,12 +479,11 @@ class _WaitersAhead:
 
         Args:
             subqueue: The subqueue.
-            leaving: How many at its front do not stay.
-            most: How many of the others count; None for all.
+            leaving: The number of waiters at its front that do not stay.
+            most: How many of the others are counted; None for all.
         """
-        self._count(
-            _StayingRequests(subqueue, leaving, len(subqueue) if most is None else most)
-        )
+        most = len(subqueue) if most is None else most
+        self._count(_StayingRequests(subqueue, leaving, most))
         self.reserve(subqueue.request_class)
         for name in subqueue.resources.amounts:
             if name in subqueue.request_class.candidates or name in self.exhausted:
@@ -516,21 +495,18 @@ class _WaitersAhead:
                 self.exhausted.add(name)
 
     def reserve(self, request_class: _RequestClass) -> None:
-        """Reserves the devices that waiters of a class may get."""
         for name, candidates in request_class.candidates.items():
             if name in self.exhausted:
                 continue
             reserved = self.reserved.get(name)
             if reserved is None:
-                reserved = self.reserved[name] = self._ledger.pools[
-                    name
-                ].resolver.none_reserved()
+                resolver = self._ledger.pools[name].resolver
+                reserved = self.reserved[name] = resolver.none_reserved()
             reserved.add(candidates)
             if reserved.is_everything:
                 self.exhausted.add(name)
 
     def leaves_nothing_for(self, request_class: _RequestClass) -> bool:
-        """Whether no waiter of a class can be served any more."""
         return not self.exhausted.isdisjoint(request_class.names) or any(
             self._covers(name, candidates)
             for name, candidates in request_class.candidates.items()
@@ -543,7 +519,6 @@ class _WaitersAhead:
                 self.staying.setdefault(name, []).append(staying)
 
     def _may_take(self, name: str, amount: int, number: int | None) -> bool:
-        """Whether a request may have so much of a counted resource."""
         free = self._ledger.free(name)
         if not amount <= free:
             return False
@@ -551,18 +526,18 @@ class _WaitersAhead:
             return True
         staying = self.staying[name]
         if len(staying) > MAX_AMOUNTS // 2:
-            aside = sum(each.amount(name) * each.before(number) for each in staying)
-            return amount <= free - aside
+            earlier = sum(each.amount(name) * each.before(number) for each in staying)
+            return amount <= free - earlier
         waiting: Counter[int] = Counter()
         for each in staying:
             waiting[each.amount(name)] += each.before(number)
         if amount <= free - sum(units * n for units, n in waiting.items()):
             return True
-        held = self._held.get(name)
-        if held is None:
-            held = self._held[name] = self._ledger.held(name)
+        leases = self._held.get(name)
+        if leases is None:
+            leases = self._held[name] = self._ledger.held(name)
         total = self._ledger.capacity.amounts[name]
-        return delays_nobody(total, held, +waiting, amount)
+        return delays_no_waiter(total, leases, +waiting, amount)
 
     def _covers(self, name: str, candidates: Candidates) -> bool:
         reserved = self.reserved.get(name)
@@ -573,9 +548,8 @@ class _StayingRequests(NamedTuple):
     """The waiters of a subqueue that stay in it.
 
     Attributes:
-        subqueue: The subqueue.
-        leaving: How many at its front do not stay.
-        most: How many of the others count.
+        leaving: The number of waiters at its front that do not stay.
+        most: How many of the others are counted.
     """
 
     subqueue: _Subqueue
@@ -583,22 +557,21 @@ class _StayingRequests(NamedTuple):
     most: int
 
     def amount(self, name: str) -> int:
-        """What each requests of a resource."""
         return self.subqueue.resources.amounts[name]
 
     def before(self, number: int | None) -> int:
-        """Counts those with lower numbers; None for all."""
+        """Counts the waiters with lower numbers; None for all."""
         return min(self.most, self.subqueue.before(number, self.leaving))
 
 
 def _in_order(
     heads: Sequence[tuple[int, _Subqueue]], staying: Collection[_Subqueue]
 ) -> Iterator[tuple[Waiter, _Subqueue, int]]:
-    """Yields the first waiters of all subqueues in order of arrival, with positions.
+    """Yields waiters in order of arrival, with subqueue and position.
 
     Args:
         heads: The head of each subqueue, in order.
-        staying: The subqueues of which no more is wanted; it may grow meanwhile.
+        staying: The subqueues of which no more are yielded; it may grow meanwhile.
     """
     behind: list[tuple[int, int, _Subqueue]] = []
     done = 0
@@ -618,6 +591,6 @@ def _head(subqueue: _Subqueue) -> int:
 
 
 def _is_counted(ledger: Ledger, name: str) -> bool:
-    """Whether any part is as good as any other; an only device counts, too."""
+    """Whether all parts of a resource are equal, as those of a single device are."""
     pool = ledger.pools.get(name)
     return pool is None or len(pool.devices) == 1

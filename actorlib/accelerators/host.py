@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -221,3 +222,13 @@ class Host:
                 continue
             group = PurePosixPath(path)
             yield from (f"{root}{step}".rstrip("/") for step in (group, *group.parents))
+
+
+def oom_kills(counters: str) -> int:
+    """Reads the number of processes that the kernel has killed for lack of memory.
+
+    Args:
+        counters: The content of ``/proc/vmstat``, or of a cgroup's ``memory.events``.
+    """
+    line = re.search(r"^oom_kill (\d+)$", counters, re.MULTILINE)
+    return int(line[1]) if line else 0

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actorlib._base.ids import ActorId
-    from actorlib._owner.threadsafe_engine import CrossingEngine
+    from actorlib._owner.engine import LocalEngine
 
 
 @pytest.fixture(scope="module")
-def crossing() -> Iterator[CrossingEngine]:
+def crossing() -> Iterator[LocalEngine]:
     """The engine of the module, hidden between tests."""
     actorlib.blocking.init(num_cpus=4, num_gpus=2)
-    engine = cast("CrossingEngine", find_engine())
+    engine = cast("LocalEngine", find_engine())
     set_engine(None)
     LENT.append(engine)
     yield engine
@@ -32,7 +32,7 @@ def crossing() -> Iterator[CrossingEngine]:
 
 
 @pytest.fixture
-def ray(crossing: CrossingEngine) -> Iterator[Any]:
+def ray(crossing: LocalEngine) -> Iterator[Any]:
     """The face, with a runtime that has no actor."""
     set_engine(crossing)
     yield actorlib.blocking
@@ -47,9 +47,7 @@ def ray(crossing: CrossingEngine) -> Iterator[Any]:
     set_engine(None)
 
 
-def _kill_all(
-    crossing: CrossingEngine, ending: list[ActorId] | None = None
-) -> list[Any]:
+def _kill_all(crossing: LocalEngine, ending: list[ActorId] | None = None) -> list[Any]:
     """In one turn of the loop, in which none of them can end by itself."""
     if ending is None:
         ending = [life.record.id for life in crossing.actor_table]

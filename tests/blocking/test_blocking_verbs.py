@@ -20,7 +20,7 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from actorlib._owner.threadsafe_engine import CrossingEngine
+    from actorlib._owner.engine import LocalEngine
 
 pytestmark = pytest.mark.process
 
@@ -292,7 +292,7 @@ async def test_init_when_a_script_has_started_one_then_it_says_who_ends_it(
 
 
 def test_get_when_on_the_loops_own_thread_then_it_says_what_to_write(
-    ray: Any, crossing: CrossingEngine
+    ray: Any, crossing: LocalEngine
 ) -> None:
     ref = Gate.remote().wait.remote()
     home: Any = crossing.loop
@@ -304,7 +304,7 @@ def test_get_when_on_the_loops_own_thread_then_it_says_what_to_write(
 
 
 def test_verbs_when_on_the_loops_own_thread_then_they_work(
-    ray: Any, crossing: CrossingEngine
+    ray: Any, crossing: LocalEngine
 ) -> None:
     """As where a value is loaded whose class makes actors of it."""
     del ray

@@ -16,7 +16,7 @@ from actorlib.exceptions import TaskCancelledError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from actorlib._owner.threadsafe_engine import CrossingEngine
+    from actorlib._owner.engine import LocalEngine
 
 pytestmark = pytest.mark.process
 
@@ -33,7 +33,7 @@ def two() -> tuple[int, int]:
 
 @pytest.fixture
 def hold_loop(
-    crossing: CrossingEngine, monkeypatch: pytest.MonkeyPatch
+    crossing: LocalEngine, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], None]]:
     """Stops the loop until a thread waits for it, so that no call crosses before."""
     home: Any = crossing.loop

@@ -298,7 +298,7 @@ async def test_tier_when_the_named_device_cannot_have_it_then_it_says_why() -> N
     said = MixedMachine().survey(num_gpus=0.5, enforcement="frameworks", device="0")
 
     assert (
-        "that leaves no device. enforcement='frameworks' cannot be had on GPU 0, "
+        "that leaves no device. enforcement='frameworks' is not available on GPU 0, "
         in (said)
     )
     assert "foo devices. Ask for less" in said

@@ -42,7 +42,7 @@ def test_begin_when_three_are_in_a_row_then_the_last_closes_it() -> None:
     *before, last = begun((A, "A.f", 2), (B, "B.f", 3), (C, "C.f", 1))
 
     assert before == [[], []]
-    assert [link.who for link in last] == ["C.f", "A.f", "B.f"]
+    assert [edge.waiter for edge in last] == ["C.f", "A.f", "B.f"]
 
 
 @pytest.mark.parametrize("call", [9, 77], ids=["no single thread", "answered"])

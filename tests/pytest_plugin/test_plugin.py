@@ -9,7 +9,7 @@ import pytest
 
 # Loaded before: what a run of pytest inside of another loads is forgotten after it.
 import actorlib._inline.launcher
-import actorlib._owner.threadsafe_engine
+import actorlib._owner.engine
 import actorlib._pytest_plugin.leaks
 import actorlib._pytest_plugin.on_loops
 import actorlib.accelerators.fake_devices

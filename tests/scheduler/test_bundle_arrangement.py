@@ -441,7 +441,7 @@ def test_group_when_it_is_not_known_whether_it_fits_then_that_is_said() -> None:
     assert group_refusal(ledger, "group", *demand) is None
     reason = group_shortage(ledger, "group", *demand)
     assert "is not known" in reason
-    assert "delays nobody" in reason
+    assert "delays no other request" in reason
 
 
 def test_bundle_of_several_when_another_names_a_model_then_it_takes_other_ones() -> (

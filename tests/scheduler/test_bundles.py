@@ -248,7 +248,7 @@ def test_could_fit_when_it_may_get_other_devices_then_false() -> None:
     assert not bundles.could_fit(elsewhere)
     assert bundles.could_fit(waiter(num_gpus=1))
     told = member_refusal("group 'g'", elsewhere, bundles.leases)
-    assert "Wish for others" in told
+    assert "Ask for others" in told
 
 
 def test_refusal_when_a_bundle_is_named_then_it_says_what_that_one_has() -> None:

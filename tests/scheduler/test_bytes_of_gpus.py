@@ -475,13 +475,13 @@ def test_member_when_it_asks_for_more_than_a_bundle_has_then_never() -> None:
             Machine(40, 80),
             {"gpu_memory": "100GiB"},
             "Model asks gpu_memory=100 GiB; the largest GPU here has 80 GiB (1: NVIDIA "
-            "H100). Ask for that at the most.",
+            "H100). Ask for at most that.",
         ),
         (
             Machine(40, 80),
             {"gpu_memory": "50GiB", "accelerator_type": "A100"},
             "Model asks gpu_memory=50 GiB of type A100; the largest GPU of those has "
-            "40 GiB (0: NVIDIA A100). Ask for that at the most.",
+            "40 GiB (0: NVIDIA A100). Ask for at most that.",
         ),
         (
             Machine(None, None),
@@ -494,7 +494,7 @@ def test_member_when_it_asks_for_more_than_a_bundle_has_then_never() -> None:
             Machine(24, None),
             {"gpu_memory": "30GiB"},
             "Model asks gpu_memory=30 GiB; the largest GPU here has 24 GiB (0: NVIDIA "
-            "L4). Ask for that at the most. And the memory of 1: nvidia is unknown. "
+            "L4). Ask for at most that. And the memory of 1: nvidia is unknown. "
             "Say what it is with init(device_memory={'GPU': '24GiB'}), or ask by "
             "num_gpus.",
         ),
@@ -540,7 +540,7 @@ def test_refusal_when_a_bundle_is_too_large_then_says_which() -> None:
 
     assert group_refusal(machine.ledger, "group 'g'", *demand) == (
         "group 'g' can never be reserved: bundle 1 asks gpu_memory=50 GiB; the largest "
-        "GPU here has 40 GiB (0: NVIDIA A100). Ask for that at the most."
+        "GPU here has 40 GiB (0: NVIDIA A100). Ask for at most that."
     )
 
 
@@ -553,7 +553,7 @@ def test_shortage_when_bytes_are_not_free_then_in_units_and_in_bytes() -> None:
 
     assert text == (
         "Model asks GPU=0.375 (gpu_memory=30 GiB); the largest free slice is GPU=0.25 "
-        "(20 GiB) on device 1 (free: 0: 0, 1: 0.25; 30 GiB come to 0.75 of A100, 0.375 "
+        "(20 GiB) on device 1 (free: 0: 0, 1: 0.25; 30 GiB are 0.75 of A100, 0.375 "
         "of H100)"
     )
 
@@ -571,7 +571,7 @@ def test_shortage_when_a_small_card_has_the_larger_part_then_what_that_comes_to(
     assert text == (
         "Model asks GPU=0.2875 (gpu_memory=23 GiB); the largest free slice is "
         "GPU=0.9167 (22 GiB) on device 0 (free: 0: 0.9167, 1: 0.25, 2: 0.25, 3: 1; 23 "
-        "GiB come to 0.9584 of L4, 0.2875 of H100)"
+        "GiB are 0.9584 of L4, 0.2875 of H100)"
     )
 
 

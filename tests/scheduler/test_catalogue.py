@@ -244,7 +244,7 @@ def test_demand_when_a_number_is_of_two_kinds_then_that_of_what_is_asked() -> No
 def test_demand_when_a_number_begins_a_uuid_then_it_is_no_prefix() -> None:
     device = Device(family="amd", kind="GPU", index=0, id="0", uuid="1234")
 
-    with pytest.raises(ActorUnschedulableError, match="no device of this machine"):
+    with pytest.raises(ActorUnschedulableError, match="not a device of this machine"):
         asked(Catalogue({"GPU": (device,)}, ()), device="12")
 
 
@@ -253,7 +253,7 @@ def test_demand_when_a_number_begins_a_uuid_then_it_is_no_prefix() -> None:
     [
         (
             {"device": "7"},
-            "Model asks device='7', which is no device of this machine; there is "
+            "Model asks device='7', which is not a device of this machine; there is "
             "0: NVIDIA H100, 1: NVIDIA A100, 2: NVIDIA A100",
         ),
         (
@@ -269,7 +269,7 @@ def test_demand_when_a_number_begins_a_uuid_then_it_is_no_prefix() -> None:
         ),
         (
             {"num_gpus": 0, "resources": {"NPU": 1}, "device": "0"},
-            "Model asks device='0', which is no device of this machine; there is no "
+            "Model asks device='0', which is not a device of this machine; there is no "
             "device",
         ),
     ],

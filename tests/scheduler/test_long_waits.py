@@ -96,7 +96,7 @@ async def test_wait_when_two_ask_the_same_then_one_line_names_both(
     waits.loop.passes(100)
 
     assert waits.said == [
-        "A asks GPU=1. They ask the same, and have waited in line for 5 s: A, B; "
+        "A asks GPU=1. They ask for the same, and have waited in line for 5 s: A, B; "
         "runtime.explain() and runtime.snapshot() say more"
     ]
 
@@ -148,7 +148,7 @@ async def test_wait_when_many_are_due_then_they_are_one_record(waits: Waits) -> 
     named = ", ".join(f"A {number}" for number in range(LISTED))
     assert [said.partition(";")[0].splitlines() for said in waits.said] == [
         [
-            "A asks GPU=1. They ask the same, and have waited in line for 5 s: "
+            "A asks GPU=1. They ask for the same, and have waited in line for 5 s: "
             f"{named} and {1001 - LISTED} more",
             "B asks CPU=1. It has waited in line for 5 s: B 'b1'",
         ]

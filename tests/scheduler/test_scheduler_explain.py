@@ -152,8 +152,11 @@ def test_shortage_when_infeasible_then_the_refusal() -> None:
 @pytest.mark.parametrize(
     ("units", "fault"),
     [
-        (5_000, "0.5 of X, which is never given: X is given in whole ones. Ask 2 or 4"),
-        (30_000, "3 of X, which is never given: X is given 2 or 4 at a time"),
+        (
+            5_000,
+            "0.5 of X, which is never granted: X is given in whole ones. Ask 2 or 4",
+        ),
+        (30_000, "3 of X, which is never granted: X is given 2 or 4 at a time"),
     ],
 )
 def test_refusal_when_a_kind_never_gives_that_then_says_what_it_gives(
@@ -170,7 +173,7 @@ def test_refusal_when_a_kind_never_gives_that_then_says_what_it_gives(
 
 def test_refusal_when_a_share_is_above_one_then_says_what_to_ask() -> None:
     assert refusal(machine(), "Model", Resources.of({"GPU": 15_000})) == (
-        "Model asks 1.5 of GPU, which is never given: below 1 it is a share of one "
+        "Model asks 1.5 of GPU, which is never granted: below 1 it is a share of one "
         "device, above 1 a number of whole ones. Ask 1 or 2."
     )
 
@@ -212,7 +215,7 @@ def test_refusal_when_the_constraints_are_what_fails_then_says_what_it_leaves(
 
     assert text == (
         f"Model asks {said}; of this machine's GPU=3 (0: NVIDIA H100, 1: NVIDIA A100, "
-        f"2: NVIDIA A100) that leaves {left}. Ask for less, or wish for other devices."
+        f"2: NVIDIA A100) that leaves {left}. Ask for less, or for other devices."
     )
 
 
@@ -335,7 +338,7 @@ def test_preview_when_it_would_be_placed_then_says_where_and_why() -> None:
 
     assert preview(ledger, "Model", request(num_gpus=0.5), of(A100), lease) == (
         "Model asks GPU=0.5 of type A100; it would go to GPU 2\n"
-        "  GPU 0 (NVIDIA H100): 1 free, not wished for\n"
+        "  GPU 0 (NVIDIA H100): 1 free, not asked for\n"
         "  GPU 1 (NVIDIA A100): 0.2 free, too little\n"
         "  GPU 2 (NVIDIA A100): 1 free, chosen"
     )
@@ -347,7 +350,7 @@ def test_preview_when_it_would_wait_then_what_stands_in_its_way() -> None:
 
     assert preview(ledger, "Model", request(num_gpus=2), of(A100), None) == (
         "Model asks GPU=2 of type A100; GPU=1 is wholly free (free: 0: 1, 1: 0, 2: 1)\n"
-        "  GPU 0 (NVIDIA H100): 1 free, not wished for\n"
+        "  GPU 0 (NVIDIA H100): 1 free, not asked for\n"
         "  GPU 1 (NVIDIA A100): 0 free, too little\n"
         "  GPU 2 (NVIDIA A100): 1 free, has room"
     )

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from actorlib._options.kinds import UNITS
 from actorlib._options.resources import Resources, request, totals
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.overtaking import delays_nobody
+from actorlib._scheduler.overtaking import delays_no_waiter
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of
 from actorlib._scheduler.wait_queue import Waiter, WaitQueue
 from actorlib.accelerators.base import Device, Lease
@@ -324,7 +324,7 @@ def test_delays_nobody_when_compared_with_every_future_then_it_is_right(
         )
         return any(left >= waiting[place] > left - amount for left in leaves)
 
-    said = delays_nobody(
+    said = delays_no_waiter(
         total * unit + unit // 2,
         Counter(each * unit for each in held),
         Counter(each * unit for each in waiting),

@@ -28,7 +28,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import select
 from contextlib import suppress
 from pathlib import Path
@@ -46,6 +45,7 @@ from actorlib._features.cgroups.delegation import (
 )
 from actorlib._features.cgroups.names import DEVICES, OWNER, PREFIX
 from actorlib._options.resources import CPU, MEMORY
+from actorlib.accelerators.host import oom_kills
 from actorlib.exceptions import EnforcementRefused
 
 if TYPE_CHECKING:
@@ -441,9 +441,3 @@ def _tell_of(path: str, why: str) -> None:
             path,
             why,
         )
-
-
-def oom_kills(events: str) -> int:
-    """Reads of ``memory.events`` how many processes were killed for lack of memory."""
-    found = re.search(r"^oom_kill (\d+)$", events, re.MULTILINE)
-    return int(found[1]) if found else 0

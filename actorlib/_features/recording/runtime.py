@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from actorlib._owner.actors.supervisor import ActorSupervisor
     from actorlib._owner.actors.worker_session import WorkerSession
     from actorlib._owner.engine import LocalEngine
-    from actorlib._owner.observation.inquiries import Told
+    from actorlib._owner.observation.inquiries import Answers
 
 _MOVES: Final = 10_000
 _ACTORS: Final = 10_000
@@ -181,7 +181,7 @@ class CallRecording:
         ended: float,
         overflow: int,
         result: asyncio.Future[Callable[[], Recorded]],
-        telling: asyncio.Future[Told],
+        telling: asyncio.Future[Answers],
     ) -> None:
         recorded = self._recorded(began, ended, overflow, telling.result())
         if began not in self._active:
@@ -296,7 +296,7 @@ class CallRecording:
     # What is told.
 
     def _recorded(
-        self, began: float, ended: float, overflow: int, told: Told
+        self, began: float, ended: float, overflow: int, told: Answers
     ) -> Callable[[], Recorded]:
         kept, first, _, earlier_runs = self._users[began]
         living: dict[bytes, Actor] = {

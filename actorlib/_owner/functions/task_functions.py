@@ -15,7 +15,7 @@ from actorlib._owner.actors.placement import fitted
 from actorlib._owner.functions.task_queue import FunctionCode, FunctionEntry, TaskQueue
 from actorlib._owner.functions.task_slots import GroupSlots, MachineSlots
 from actorlib._owner.objects.refcount import OWNER
-from actorlib._owner.requests.untrusted import opened_as
+from actorlib._owner.requests.untrusted import load_items
 from actorlib._owner.teardown import Phase
 from actorlib._scheduler.catalogue import Demand
 from actorlib._scheduler.explain import refusal
@@ -123,7 +123,7 @@ class FunctionTable:
             raise ProtocolError(f"function {number} is called and was never registered")
         entry: CalledFunction | None = code.entries.get(description)
         if entry is None:
-            label, options, listed, is_stream = opened_as(
+            label, options, listed, is_stream = load_items(
                 description, str, FunctionOptions, bytes, bool
             )
             try:

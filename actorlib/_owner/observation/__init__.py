@@ -1,8 +1,8 @@
-"""What is known of a runtime, for whoever asks.
+"""Information about a runtime.
 
 In reading order:
 
-* ``inspection``: what is known of actors and calls, for who asks.
-* ``inquiries``: asks workers what only they know, and waits for no busy one.
-* ``log_tail``: cuts the last lines of standard error down to what helps a user.
+* ``inspection``: the rows about actors and calls.
+* ``inquiries``: asks workers, and waits a limited time for busy ones.
+* ``log_tail``: selects the useful last lines of standard error.
 """

@@ -1,8 +1,8 @@
-"""Asks workers something, and waits no longer than is said for those that are busy.
+"""Asks workers a question, and waits a limited time for busy ones.
 
-A worker answers when it reads its pipe. One that runs a long plain method, is stopped
-or stuck does not: it is named instead, and nobody waits for it beyond the limit. It is
-not asked again before it has answered, so what it has to read does not grow.
+A worker answers when it reads its pipe. A worker that runs a long plain method, is
+stopped or hangs does not answer in time: it is listed as silent. It is not asked again
+before it has answered, so its unread frames do not accumulate.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 
-class Told(NamedTuple):
-    """What workers have answered.
+class Answers(NamedTuple):
+    """The answers of workers.
 
     Attributes:
-        answers: Each with the session of the worker.
-        silent: The sessions of those that did not answer in time.
+        answers: The answers, each with the session of the worker.
+        silent: The sessions of the workers that did not answer in time.
     """
 
     answers: list[tuple[WorkerSession, Any]]
@@ -33,9 +33,9 @@ class Told(NamedTuple):
 
 class _Inquiry:
     def __init__(
-        self, asked: Collection[WorkerSession], future: asyncio.Future[Told]
+        self, sessions: Collection[WorkerSession], future: asyncio.Future[Answers]
     ) -> None:
-        self.waiting = {session.number: session for session in asked}
+        self.waiting = {session.number: session for session in sessions}
         self.answers: list[tuple[WorkerSession, Any]] = []
         self.future = future
 
@@ -47,20 +47,16 @@ class _Inquiry:
 
     def end(self) -> None:
         if not self.future.done():
-            self.future.set_result(Told(self.answers, [*self.waiting.values()]))
+            self.future.set_result(Answers(self.answers, [*self.waiting.values()]))
 
 
 @final
 class Inquiries:
-    """Asks the workers of one runtime.
-
-    Args:
-        loop: The owner's loop.
-    """
+    """Asks the workers of one runtime."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._asked: dict[tuple[int, int, int], list[_Inquiry]] = {}
+        self._pending: dict[tuple[int, int, int], list[_Inquiry]] = {}
 
     def ask(
         self,
@@ -68,26 +64,26 @@ class Inquiries:
         frame: Frame,
         patience: float,
         number: int = 0,
-    ) -> asyncio.Future[Told]:
-        """Asks workers; done when all have answered, or are gone, or time is over.
+    ) -> asyncio.Future[Answers]:
+        """Asks workers; done when all have answered or ended, or the time is over.
 
         Args:
             sessions: The workers.
             frame: The question; each answers by one frame of the same kind.
-            patience: Seconds.
-            number: That of the question, if the answer is to no other of its kind.
+            patience: The maximum time, in seconds.
+            number: The number of the question, if there are several of its kind.
         """
-        future: asyncio.Future[Told] = self._loop.create_future()
+        future: asyncio.Future[Answers] = self._loop.create_future()
         inquiry = _Inquiry(sessions, future)
         kind = frame[0]
         for session in sessions:
             key = session.number, kind, number
-            others = self._asked.get(key)
+            others = self._pending.get(key)
             if others is None:
                 session.cleanup.add(Phase.ROUTES, self.on_worker_gone)
                 session.channel.send(frame)
             waiting = [other for other in others or () if not other.future.done()]
-            self._asked[key] = [*waiting, inquiry]
+            self._pending[key] = [*waiting, inquiry]
         if not sessions:
             inquiry.end()
             return future
@@ -98,12 +94,12 @@ class Inquiries:
     def answered(
         self, session: WorkerSession, kind: int, answer: object, number: int = 0
     ) -> None:
-        """A worker has answered; nothing happens if nobody has asked it."""
-        for inquiry in self._asked.pop((session.number, kind, number), ()):
+        """Handles the answer of a worker; ignored if there was no question."""
+        for inquiry in self._pending.pop((session.number, kind, number), ()):
             inquiry.take(session, answer)
 
     def on_worker_gone(self, session: WorkerSession) -> None:
-        """A worker is gone, and answers nothing."""
-        for key in [key for key in self._asked if key[0] == session.number]:
-            for inquiry in self._asked.pop(key):
+        """Completes the questions to a worker that has ended."""
+        for key in [key for key in self._pending if key[0] == session.number]:
+            for inquiry in self._pending.pop(key):
                 inquiry.take(session)

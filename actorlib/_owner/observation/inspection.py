@@ -1,4 +1,4 @@
-"""Inspection of a runtime: what is known of its actors and calls, for who asks."""
+"""The rows about the actors and calls of a runtime."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from actorlib._owner.requests.peer_links import LinkBroker
 
 _CALLS_AT_ONCE = 200
-"""Calls that are described in one turn of the loop: 15 us each."""
+"""The number of calls described in one turn of the loop: 15 us each."""
 _EARLIER = "Why it was restarted before, oldest first:"
 
 
 class LinkCall(NamedTuple):
-    """A call over a link that has no answer, as the worker tells that has made it.
+    """An unanswered call over a link, reported by the calling worker.
 
     Attributes:
-        id: The worker's number of it.
-        parent: That of the call that made it, or 0.
-        actor: The actor that it is for.
+        id: Its number in the worker.
+        parent: The number of its parent call, or 0.
+        actor: The actor that it calls.
         method: The method.
     """
 
@@ -58,9 +58,9 @@ class Inspector:
     """Describes the actors and the calls of one runtime.
 
     Args:
-        table: The actors; those that it forgets are remembered from now on.
+        table: The actors. The inspector remembers the rows of those that it forgets.
         links: The links between their workers.
-        history: How many actors are listed that are dead and forgotten.
+        history: The number of remembered rows.
     """
 
     def __init__(self, table: ActorTable, links: LinkBroker, history: int) -> None:
@@ -74,19 +74,19 @@ class Inspector:
         self._history: deque[ActorInfo] = deque(maxlen=min(history, sys.maxsize))
 
     def actors(self) -> list[ActorInfo]:
-        """Lists what is known of each actor, the forgotten last."""
+        """Lists the rows of all actors, the forgotten last."""
         environ = self._node.environ()
-        living = [self._info(supervisor, environ) for supervisor in self._actors()]
-        return [*living, *reversed(self._history)]
+        current = [self._info(supervisor, environ) for supervisor in self._actors()]
+        return [*current, *reversed(self._history)]
 
     def _remember(self, supervisor: ActorSupervisor) -> None:
-        """Keeps what is known of an actor that is dead, and about to be forgotten."""
+        """Keeps the row of a dead actor that is about to be forgotten."""
         record = supervisor.record
         if not record.is_actor:
             return
         oldest = record.id if not self._history.maxlen else None
         if len(self._history) == self._history.maxlen and oldest is None:
-            oldest = ActorId(bytes.fromhex(self._history[0].actor_id))  # it makes room
+            oldest = ActorId(bytes.fromhex(self._history[0].actor_id))  # falls out
         if self._history.maxlen:
             self._history.append(self._info(supervisor))
         output = self._table.starter.output
@@ -98,39 +98,39 @@ class Inspector:
     async def all_calls(
         self, patience: float, most: int | None, actor: ActorId | None
     ) -> tuple[AllCalls, int]:
-        """Lists the calls without an answer; see ``RuntimeEngine.all_calls``."""
+        """Lists the unanswered calls; see ``RuntimeEngine.all_calls``."""
         callers = self._links.callers() if patience else ()
-        told = await self._table.inquiries.ask(callers, (LINK_CALLS,), patience)
-        found: list[CallInfo] = []
+        reports = await self._table.inquiries.ask(callers, (LINK_CALLS,), patience)
+        rows: list[CallInfo] = []
         linked = [
             (session, LinkCall(*call))
-            for session, calls in told.answers
+            for session, calls in reports.answers
             for call in calls
             if actor in (None, call[2])
         ]
         every = chain(self.calls(most, actor), self._link_calls(linked))
         walk = islice(every, most)
-        while some := [*islice(walk, _CALLS_AT_ONCE)]:
-            found += some
+        while batch := [*islice(walk, _CALLS_AT_ONCE)]:
+            rows += batch
             await asyncio.sleep(0)
         count = self._count_calls(actor) + len(linked)
-        silent = [self._supervisors.get(session.actor) for session in told.silent]
+        silent = [self._supervisors.get(session.actor) for session in reports.silent]
         titles = tuple(s.record.title for s in silent if s is not None)
-        left_out = count - len(found) if len(found) == most else 0
-        return AllCalls(found, titles), max(0, left_out)
+        omitted = count - len(rows) if len(rows) == most else 0
+        return AllCalls(rows, titles), max(0, omitted)
 
     def calls(
         self, most: int | None = None, actor: ActorId | None = None
     ) -> Iterator[CallInfo]:
-        """Walks over the calls without an answer: actor by actor, then functions.
+        """Yields the unanswered calls: actor by actor, then functions.
 
-        Calls may be made and answered during the walk. It leaves out those.
+        It omits calls that are made or answered meanwhile.
 
         Args:
-            most: How many of each actor, and of functions; None for all.
-            actor: Whose; None for those of all, and of functions.
+            most: The maximum for each actor, and for functions; None for all.
+            actor: The actor; None for all actors and functions.
         """
-        for supervisor in [*self._meant(actor)]:
+        for supervisor in [*self._selected(actor)]:
             if not supervisor.router.calls:
                 continue
             prefix = self._registry.prefix(supervisor.router.session)
@@ -138,7 +138,7 @@ class Inspector:
                 supervisor.router.unanswered(most),
                 supervisor.record.interface,
                 supervisor.record.options,
-                # What came over a link is known of by the mark that it leaves.
+                # A running call that came over a link is visible only by its mark.
                 is_busy=bool(self._table.object_store.mark(prefix)),
             )
             for call in calls:
@@ -147,22 +147,18 @@ class Inspector:
             yield from map(self._function_info, self._table.pool.unanswered(most))
 
     def _count_calls(self, actor: ActorId | None = None) -> int:
-        """Counts what ``calls`` walks over, without a look at each."""
+        """Counts the calls that ``calls`` yields, without reading each."""
         functions = len(self._table.pool.calls) if actor is None else 0
-        return functions + sum(len(one.router.calls) for one in self._meant(actor))
+        return functions + sum(len(one.router.calls) for one in self._selected(actor))
 
     def _link_calls(
-        self, made: Collection[tuple[WorkerSession, LinkCall]]
+        self, linked: Collection[tuple[WorkerSession, LinkCall]]
     ) -> Iterator[CallInfo]:
-        """Walks over the calls over links that have no answer.
-
-        Args:
-            made: These, each with the worker that made it.
-        """
-        # An actor writes which method it runs where the owner can read it, but not who
-        # has called it: so one runs for certain if it is the only one of its method.
-        alike = Counter((call.actor, call.method) for _, call in made)
-        for session, call in made:
+        """Yields the rows of calls over links, given with the calling workers."""
+        # An actor writes the running method where the owner can read it, but not the
+        # caller. So a call certainly runs if it is the only one of its method.
+        alike = Counter((call.actor, call.method) for _, call in linked)
+        for session, call in linked:
             supervisor = self._supervisors.get(call.actor)
             if supervisor is None:
                 continue
@@ -181,13 +177,13 @@ class Inspector:
             )
 
     def explain(self, supervisor: ActorSupervisor) -> str:
-        """Says why an actor is not placed yet, or where it is."""
+        """Explains why an actor is not placed yet, or where it is."""
         record = supervisor.record
         if supervisor.waits_for_arguments:
             return f"{record.label} waits for a ref among its constructor's arguments"
         if supervisor.placement.waits_for_neighbours:
             return (
-                f"{record.label} waits for a place for the actors that it is to be "
+                f"{record.label} waits until the actors are placed that it has to be "
                 "near to, or apart from"
             )
         state = f"{record.called.at(supervisor.pid)} is {record.state.value}"
@@ -207,41 +203,39 @@ class Inspector:
             return "\n  - ".join((f"{dead}\n{_EARLIER}", *earlier)) if earlier else dead
         if record.state in (ActorState.RESTARTING, ActorState.SUSPENDED):
             return f"{state}{supervisor.suspension}"
-        held = ", ".join(
+        devices = ", ".join(
             map(describe_share, record.lease.shares if record.lease else ())
         )
-        hold = "".join(
+        limits = "".join(
             f"\n  {share}"
             for share in self.share(supervisor).devices
             if share.units < 1
         )
         delay = f": {record.process.delay}" if record.process is not None else ""
         return (
-            f"{state} on {held or 'no device'}{supervisor.suspension}"
-            f"{delay.removesuffix(': ')}{hold}"
+            f"{state} on {devices or 'no device'}{supervisor.suspension}"
+            f"{delay.removesuffix(': ')}{limits}"
         )
 
     def _why_pending(self, supervisor: ActorSupervisor) -> str:
-        """Says why an actor in line waits, or that it does no more."""
-        granted = supervisor.placement.lease
-        if granted is None:
+        lease = supervisor.placement.lease
+        if lease is None:
             return self._table.placer.explain(supervisor.placement)
-        what = ", ".join(map(describe_share, granted.shares)) or "what it asks for"
-        return f"{supervisor.record.label} was granted {what}, and is about to start"
+        shares = ", ".join(map(describe_share, lease.shares)) or "what it asks for"
+        return f"{supervisor.record.label} was granted {shares}, and is about to start"
 
     def share(self, supervisor: ActorSupervisor) -> ActorShare:
-        """Says what an actor holds of devices, and what makes that hold."""
+        """Describes the devices of an actor, and how its shares are enforced."""
         lease = supervisor.record.lease
         if lease is None or not lease.shares:
             return ActorShare()
         return self._node.share(lease, supervisor.record.options, self._node.environ())
 
-    def _meant(self, actor: ActorId | None) -> Iterator[ActorSupervisor]:
-        """Walks over one actor, or all."""
+    def _selected(self, actor: ActorId | None) -> Iterator[ActorSupervisor]:
         return (one for one in self._actors() if actor in (None, one.record.id))
 
     def _actors(self) -> Iterator[ActorSupervisor]:
-        """Walks over all but workers of functions."""
+        """Yields all supervisors but those of workers of functions."""
         return (
             supervisor
             for supervisor in self._supervisors.values()
@@ -328,7 +322,7 @@ class Inspector:
         )
 
     def _caller(self, target: object) -> str:
-        """Names the call that waits for an answer; empty for the owner's own code."""
+        """Names the calling call; empty for the owner's own code."""
         while isinstance(target, CancelledTarget):
             target = target.target
         if not isinstance(target, WorkerCall | WorkerStream):
@@ -343,12 +337,11 @@ class Inspector:
         if supervisor is None:
             return "a call of an actor that is gone"
         method = supervisor.route.method_of(call)
-        if not supervisor.record.is_actor:  # a function's worker is nobody
+        if not supervisor.record.is_actor:
             return f"{method} (pid {supervisor.pid})"
         return supervisor.record.method(method) if method else supervisor.record.title
 
 
 def _left(headers: Mapping[str, Any]) -> float | None:
-    """Says in how many seconds a call's time is over, if it ever is."""
     deadline = deadline_of(headers)
     return None if deadline is None else deadline[0] - time.monotonic()

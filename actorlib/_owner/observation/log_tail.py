@@ -1,4 +1,4 @@
-"""Cuts the last lines of a worker's standard error down to what helps a user."""
+"""Selects the useful last lines of a worker's standard error."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _LINES = 20
-"""Lines of a tail at the most."""
+"""The maximum number of lines of a tail."""
 _LINES_BEFORE = 5
-"""How many of them are what stands before the report of a fatal error."""
+"""How many of them may come from before the report of a fatal error."""
 FATAL = "Fatal Python error"
-"""How faulthandler begins the report of a fatal error."""
+"""The beginning of faulthandler's report of a fatal error."""
 _THREADS = ("Current thread 0x", "Thread 0x")
-"""How it begins the stack of a thread; not that of C, which 3.14 shows besides."""
+"""The beginning of a thread's Python stack; 3.14 shows the stack in C, too."""
 
 
 def log_tail(lines: Sequence[str], ours: str = OWN_FILES) -> str:
-    """Gives the last lines of a process's standard error that tell a user something.
+    """Returns the useful last lines of a process's standard error.
 
-    Of a fatal error that is the error and the innermost frames of the user's code, with
-    what stood before it. Our own frames, and threads without others, tell nothing.
+    For a fatal error: the lines before it, the error, and the innermost frames of the
+    user's code. Our own frames, and threads with only these, are left out.
 
     Args:
         lines: The last lines.
-        ours: How the paths of files begin whose frames tell nothing.
+        ours: The path prefix of the files whose frames are left out.
     """
     begins = [place for place, line in enumerate(lines) if line.startswith(FATAL)]
     if not begins:
@@ -39,7 +39,7 @@ def log_tail(lines: Sequence[str], ours: str = OWN_FILES) -> str:
 
 
 def _threads(lines: Sequence[str], ours: str) -> Iterator[str]:
-    """Gives the frames of the thread that failed, or of all if none is marked."""
+    """Yields the frames of the thread that failed, or of all if none is marked."""
     blocks: list[list[str]] = []
     for line in lines:
         if line.endswith("(most recent call first):"):
@@ -57,7 +57,7 @@ def _threads(lines: Sequence[str], ours: str) -> Iterator[str]:
 
 
 def _without_ours(lines: Sequence[str], ours: str) -> Iterator[str]:
-    """Lines without our frames in tracebacks: the file, and the code below it."""
+    """Yields lines without our frames in tracebacks: the file, and the code below."""
     is_ours = False
     for line in lines:
         if line.startswith("  File "):

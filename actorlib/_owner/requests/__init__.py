@@ -1,18 +1,16 @@
-"""What workers and attached programs ask of the owner.
+"""Requests of workers and attached programs to the owner.
 
 In reading order:
 
 * ``clients``: programs that are attached to a runtime, each with a session.
-* ``worker_requests``: serves what workers ask for: calls to other actors, creations,
-  endings, references.
-* ``worker_calls``: calls of workers that have no answer: who gets it, and which call
-  made which.
-* ``pending_creations``: actors that workers make: first what they are, then the
-  constructor's arguments.
-* ``untrusted``: what workers send pickled for the owner itself to read: options,
-  groups.
+* ``worker_requests``: serves the requests of workers: calls of other actors,
+  creations, endings, references.
+* ``worker_calls``: unanswered calls of workers: the recipient and the parent call.
+* ``pending_creations``: actors that workers create: first the class and options, then
+  the constructor's arguments.
+* ``untrusted``: loads pickled values of workers for the owner: options, groups.
 * ``peer_links``: links between workers that call one another often.
-* ``placement_groups``: the verbs of placement groups, for the owner's own code and for
-  workers.
-* ``deadlocks``: calls of workers that wait for one another, and will for ever.
+* ``placement_groups``: the operations on placement groups, for the owner's own code
+  and for workers.
+* ``deadlocks``: calls of workers that wait for one another for ever.
 """

@@ -1,7 +1,8 @@
 """Clients of a runtime: programs that are attached to it, each with a session.
 
-A client speaks as a worker does and is cleaned up like one, but it runs no actor, and
-is nobody's child: it is sent no calls, and it is not ended with what was its session.
+A client uses the protocol of workers and is cleaned up like one. But it runs no actor,
+and it is not a child of this process: it gets no calls, and the end of its session does
+not end the process.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
 
 @final
 class ClientProcess:
-    """Stands for the process of a client, which nobody here has started or may end.
+    """The process of a client, which the owner has not started and may not end.
 
-    See WorkerProcess: what is asked of those that were launched does nothing here.
+    It implements WorkerProcess; the methods for launched processes do nothing.
 
     Args:
         loop: The owner's loop.
         sock: The connection to it.
-        pid: Its process id; 0 if the system does not tell.
+        pid: Its process id; 0 if unknown.
     """
 
     def __init__(
@@ -50,26 +51,26 @@ class ClientProcess:
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
 
     def identify(self, pid: int) -> None:
-        """Notes nothing: the system has told."""
+        """Does nothing: the system has reported the id."""
 
     def kill(self) -> None:
-        """Ends nothing: the program is somebody's own."""
+        """Does nothing: the program is the user's."""
 
     def rename(self, name: str) -> None:
-        """Shows nothing: what it prints goes where it always went."""
+        """Does nothing: a client keeps its own output."""
 
     def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:
-        """Keeps nothing."""
+        """Does nothing: a client keeps its own output."""
 
     def show(self, text: str) -> None:
-        """Shows nothing."""
+        """Does nothing."""
 
 
 @final
 class ClientSession(WorkerSession):
-    """Serves the pipe to one client, and sees its end.
+    """Serves the pipe to one client.
 
-    The end of the pipe is the end: a process that goes on has detached.
+    The session ends with the pipe: the process may go on, detached.
     """
 
     is_client = True
@@ -85,7 +86,7 @@ class Clients:
 
     Args:
         table: The actors of the runtime, and what they share.
-        context: What the owner's own code is told of where it runs.
+        context: The runtime context of the owner's own code.
     """
 
     def __init__(self, table: ActorTable, context: RuntimeContext) -> None:
@@ -94,17 +95,17 @@ class Clients:
         self._sessions: dict[ClientSession, ClientInfo] = {}
 
     def admit(self, sock: socket.socket, pid: int, program: str) -> None:
-        """Takes a client.
+        """Admits a client.
 
         Args:
-            sock: The connection to it, with nothing in it; closed at its end.
+            sock: The connection, with no unread data; closed at its end.
             pid: Its process.
-            program: What it runs, for people.
+            program: The name of its program, for people.
         """
         table = self._table
         session = ClientSession(
             table.sessions,
-            table.registry.new_id(),  # of no actor: nobody finds it
+            table.registry.new_id(),  # of no actor
             ClientProcess(table.loop, sock, pid),
             _NoAnswers(),
             _refuse_name,
@@ -120,18 +121,18 @@ class Clients:
         session.channel.send((START, vars(config), b"", None, b""))
 
     def infos(self) -> tuple[ClientInfo, ...]:
-        """Says who is attached."""
         return tuple(self._sessions.values())
 
     def title(self, number: int) -> str | None:
-        """Names a client by the number of its session; None if it is none."""
+        """Returns the title of a client by the number of its session, or None."""
         return next((s.title for s in self._sessions if s.number == number), None)
 
     async def part(self, patience: float) -> None:
-        """Closes the connections, which tells the clients that the runtime ends.
+        """Closes the connections, which notifies the clients of the runtime's end.
 
-        Before actors end: a client would take their end for the reason of its errors.
-        What was kept for clients stays until ``close``. Cancelled: all are closed.
+        This comes before actors end: otherwise a client would report their end as the
+        reason of its errors. The cleanup of clients follows in ``close``. Cancelled:
+        all connections are closed.
 
         Args:
             patience: Seconds that clients may take to read their last answers.
@@ -150,7 +151,7 @@ class Clients:
                 channel.close()  # which ends the waits too
 
     def close(self) -> None:
-        """Lets all of them go, which tells them that the runtime has ended."""
+        """Closes all connections, and cleans up after the clients."""
         for session in [*self._sessions]:
             if self._table.loop.is_closed():
                 session.channel.close_in_fork()
@@ -182,17 +183,17 @@ class Clients:
 
 
 class _NoAnswers:
-    """Refuses what a client answers, as it is sent no calls; see AnswerSink."""
+    """Refuses answers of a client, which gets no calls; see AnswerSink."""
 
     def settle(self, frame: Frame) -> NoReturn:
         self.settle_scalar(frame[1], None)
 
     def settle_scalar(self, number: int, value: object) -> NoReturn:
         del value
-        raise ProtocolError(f"a client answers call {number}, and is sent none")
+        raise ProtocolError(f"a client answers call {number}, but it gets no calls")
 
     item = settle
 
 
 def _refuse_name(name: str) -> NoReturn:
-    raise ProtocolError(f"a client says that it is the actor {name!r}, and it is none")
+    raise ProtocolError(f"a client reports that it is the actor {name!r}")

@@ -1,14 +1,14 @@
-"""Finds deadlocks: calls of actors that wait for one another, and will for ever.
+"""Detects deadlocks: calls of actors that wait for one another for ever.
 
 All methods of an actor run on its one thread, plain ones and ``async def`` ones, unless
-it asked for more by ``max_concurrency`` or concurrency groups. While that thread blocks
-until a call is answered, it does nothing else. So if that call needs an actor whose
-thread blocks likewise, and so on until the first, none of them will ever end. Then the
-worker that closed the cycle is told that its answer will never come.
+it has ``max_concurrency`` or concurrency groups. While that thread blocks until a call
+is answered, it runs nothing else. So if that call needs an actor whose thread blocks in
+the same way, and so on back to the first, none of them will ever end. Then the call
+that closed the cycle fails.
 
-Only what is certain is kept here. A wait that may end by itself (by a timeout or a
-deadline), an ``await``, which does not block the thread, and a call of an actor with
-several threads are no edges.
+Only certain waits are edges of the graph: not a wait with a timeout or a deadline, not
+an ``await``, which does not block the thread, and not a call of an actor with several
+threads.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from actorlib._owner.actors.actor_record import ActorState
+from actorlib._owner.teardown import Phase
 from actorlib.exceptions import DeadlockError
 
 if TYPE_CHECKING:
@@ -33,49 +34,49 @@ C = TypeVar("C", bound=Hashable)
 
 
 class Wait(NamedTuple, Generic[C]):
-    """Names the wait of an actor's one thread.
+    """The wait of an actor's one thread.
 
     Attributes:
-        who: The method that waits, with its class.
-        call: What it waits for.
+        waiter: The waiting method, with its class.
+        call: The call that it waits for.
     """
 
-    who: str
+    waiter: str
     call: C
 
 
 class Need(NamedTuple, Generic[A]):
-    """Names what a call that has no answer needs.
+    """The actor that an unanswered call needs.
 
     Attributes:
-        what: The method, with its class.
-        actor: Whose one thread alone can run it; None if there are several.
+        target: The method, with its class.
+        actor: The actor with one thread that has to run it; None if it has several.
     """
 
-    what: str
+    target: str
     actor: A | None
 
 
 class WaitEdge(NamedTuple):
-    """Names one wait of a cycle.
+    """One wait of a cycle.
 
     Attributes:
-        who: Who waits.
-        what: What for.
+        waiter: The waiting method.
+        target: The method that it waits for.
     """
 
-    who: str
-    what: str
+    waiter: str
+    target: str
 
 
 class Waits(Generic[A, C]):
-    """Knows which actors block their one thread, and for which call."""
+    """The actors that block their one thread, and the calls that they wait for."""
 
     def __init__(self) -> None:
         self._waits: dict[A, Wait[C]] = {}
 
     def __len__(self) -> int:
-        """Counts the actors that wait, or have waited for what is answered by now."""
+        """Counts the waits, including those for calls that were answered meanwhile."""
         return len(self._waits)
 
     def begin(
@@ -84,50 +85,49 @@ class Waits(Generic[A, C]):
         wait: Wait[C],
         need: Callable[[C], Need[A] | None],
     ) -> list[WaitEdge]:
-        """Takes an actor that begins to wait; finds the cycle that this closes.
+        """Adds a wait; returns the cycle that it closes.
 
         Args:
-            actor: Whose thread waits.
-            wait: What for.
-            need: What a call needs now; None if it has been answered.
+            actor: The actor whose thread waits.
+            wait: Its wait.
+            need: Returns the need of a call now; None if it was answered.
 
         Returns:
-            The cycle that this closes, beginning here; empty if there is none.
+            The cycle, beginning with this wait; empty if there is none.
         """
         self._waits[actor] = wait
-        links: list[WaitEdge] = []
-        seen: set[A] = set()
+        edges: list[WaitEdge] = []
+        visited: set[A] = set()
         following: A | None = actor
-        while following is not None and following not in seen:
-            seen.add(following)
+        while following is not None and following not in visited:
+            visited.add(following)
             waiting = self._waits.get(following)
             needed = need(waiting.call) if waiting is not None else None
             if waiting is None or needed is None:
                 return []
-            links.append(WaitEdge(waiting.who, needed.what))
+            edges.append(WaitEdge(waiting.waiter, needed.target))
             following = needed.actor
         if following != actor:
             return []
         del self._waits[actor]
-        return links
+        return edges
 
     def end(self, actor: A) -> None:
-        """Forgets the wait of an actor."""
         self._waits.pop(actor, None)
 
 
-def cycle_in_words(links: list[WaitEdge]) -> str:
-    """Says what waits for what, and what to do about it."""
-    first = links[0]
-    text = f"{first.who} waits for {first.what}"
-    if len(links) == 1:
+def cycle_in_words(edges: list[WaitEdge]) -> str:
+    """Describes the waits of a cycle, and what to do."""
+    first = edges[0]
+    text = f"{first.waiter} waits for {first.target}"
+    if len(edges) == 1:
         text += " of the same actor"
-    for before, link in pairwise(links):
-        if link.who != before.what:
-            text += f", which is behind {link.who}"
-        text += f", which waits for {link.what}"
+    for before, edge in pairwise(edges):
+        if edge.waiter != before.target:
+            text += f", which is behind {edge.waiter}"
+        text += f", which waits for {edge.target}"
     return (
-        f"{text}, which cannot begin before {first.who} has ended: make one that "
+        f"{text}, which cannot begin before {first.waiter} has ended: make one that "
         "waits async, give a plain class max_concurrency=2, or await it elsewhere"
     )
 
@@ -136,11 +136,11 @@ _HAVE_PROCESS = (ActorState.ALIVE, ActorState.DRAINING)
 
 
 class Deadlocks:
-    """Finds deadlocks among the waits of all workers.
+    """Detects deadlocks among the waits of all workers.
 
     Args:
-        find: Finds a call that has no answer, by the number of the session and its own.
-        supervisor_of: Finds an actor.
+        find: Returns an unanswered call by the number of the session and its own.
+        supervisor_of: Returns the supervisor of an actor.
     """
 
     def __init__(
@@ -153,52 +153,54 @@ class Deadlocks:
         self._waits: Waits[ActorId, tuple[int, int, ActorId]] = Waits()
 
     def wait(self, session: WorkerSession, call: int, method: str) -> None:
-        """Takes the wait of a worker, which runs nothing until a call is answered.
+        """Handles the wait of a worker, which runs nothing until a call is answered.
 
         Args:
             session: The worker.
-            call: The call, by the worker's number; 0 if it does not wait any more.
+            call: The call, by the worker's number; 0 if it no longer waits.
             method: The method that waits.
         """
+        session.cleanup.add(Phase.ROUTES, self.on_worker_gone)
         self._waits.end(session.actor)
-        asked = self._find(session.number, call)
-        if asked is None:  # answered meanwhile
+        awaited = self._find(session.number, call)
+        if awaited is None:  # answered meanwhile
             return
         supervisor = self._supervisor_of(session.actor)
-        who = (
+        waiter = (
             method
             if supervisor is None
-            else _named(supervisor, method, asked.supervisor)
+            else _named(supervisor, method, awaited.supervisor)
         )
-        wait = Wait(who, (session.number, call, session.actor))
+        wait = Wait(waiter, (session.number, call, session.actor))
         cycle = self._waits.begin(session.actor, wait, self._need)
         if cycle:
-            asked.drop()  # first: whoever waited may be the one to run it
-            asked.fail(DeadlockError(cycle_in_words(cycle)))
+            awaited.drop()  # first: the waiting thread may be the one to run it
+            awaited.fail(DeadlockError(cycle_in_words(cycle)))
 
     def on_worker_gone(self, session: WorkerSession) -> None:
-        """Forgets the wait of a worker."""
         self._waits.end(session.actor)
 
     def _need(self, key: tuple[int, int, ActorId]) -> Need[ActorId] | None:
         session, call, waiting = key
-        asked = self._find(session, call)
+        awaited = self._find(session, call)
         if (
-            asked is None
-            or asked.supervisor is None
-            or asked.has_deadline
-            or not asked.number
+            awaited is None
+            or awaited.supervisor is None
+            or awaited.has_deadline
+            or not awaited.number
         ):
             return None
-        record = asked.supervisor.record
-        what = _named(asked.supervisor, asked.method, self._supervisor_of(waiting))
-        return Need(what, record.id if has_one_thread(record) else None)
+        record = awaited.supervisor.record
+        target = _named(
+            awaited.supervisor, awaited.method, self._supervisor_of(waiting)
+        )
+        return Need(target, record.id if has_one_thread(record) else None)
 
 
 def _named(
     supervisor: ActorSupervisor, method: str, other: ActorSupervisor | None
 ) -> str:
-    """Names one method of two, told apart by their processes if they have two."""
+    """Names a method; with the process, if the other method is of another actor."""
     record = supervisor.record
     return (
         record.called.method(method) if supervisor is other else record.method(method)
@@ -206,7 +208,7 @@ def _named(
 
 
 def has_one_thread(record: ActorRecord) -> bool:
-    """Tells whether one thread alone runs all methods of an actor, now."""
+    """Whether a single thread runs all methods of an actor now."""
     if record.state is ActorState.STARTING:
         return True  # nothing runs before the constructor has ended
     if record.state not in _HAVE_PROCESS:

@@ -1,12 +1,13 @@
-"""Links between workers that call one another often: a socket pair of their own.
+"""Links between workers that call one another often: a socket pair.
 
-The owner makes one, hands an end to each, and does not see their calls from then on. It
-passes on what keeps the order of calls that go either way, and what nobody else knows:
-a cancellation of what a busy worker has called, and that a worker has ended.
+The owner creates the pair, passes an end to each worker, and does not see their calls
+from then on. It relays the frames that keep the order of calls on both routes,
+cancellations of the calls of a busy worker, and the end of a worker.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actorlib._base.ids import LINKED
@@ -29,34 +30,33 @@ from actorlib._wire.peer_socket import socket_pair
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from actorlib._base.ids import ActorId, CountedId
     from actorlib._owner.actors.supervisor import ActorSupervisor
     from actorlib._owner.actors.worker_session import WorkerSession
 
-OF_LINKS = frozenset(
-    {LINK_OPEN, LINK_BEGIN, LINK_FENCE, LINK_CANCEL, LINK_CALL_SENT, LINK_CLOSED}
-)
-"""The frames that workers send about links."""
 _TO = 64
-"""Links from one worker at the most: each is a descriptor at both ends."""
+"""The maximum of links from one worker: each is a descriptor at both ends."""
 _FROM = 256
-"""Links to one worker at the most."""
+"""The maximum of links to one worker."""
 _NOT_NOW = 0
 _NEVER = -1
 _SESSIONS = 1 << 23
-"""Sessions whose calls over links have numbers that a frame can carry."""
+"""Sessions below this number may have links: a frame can carry their call numbers."""
 
 
 class LinkBroker:
-    """Makes the links of one runtime, and passes on what its ends cannot.
+    """Creates the links of one runtime, and relays the frames about them.
 
     Args:
-        calls: Which calls of workers the owner knows of.
-        find: Finds the supervisor of an actor, or None.
-        cancel_children: Cancels what a call has made, by the number of the session of
-            the actor that ran it and its own.
+        calls: The unanswered calls of workers.
+        find: Returns the supervisor of an actor, or None.
+        cancel_children: Cancels the calls of a call, given by the number of the session
+            that runs it and its own.
+
+    Attributes:
+        handlers: The handlers of the frames that workers send about links.
     """
 
     def __init__(
@@ -70,14 +70,21 @@ class LinkBroker:
         self._cancel_children = cancel_children
         self._linked: dict[int, WorkerSession] = {}
         self._from: dict[int, dict[CountedId, WorkerSession]] = {}
+        self.handlers: Mapping[int, Callable[..., None]] = {
+            LINK_OPEN: self._open,
+            LINK_BEGIN: partial(self._forward, LINK_BEGIN),
+            LINK_FENCE: partial(self._forward, LINK_FENCE),
+            LINK_CANCEL: self._cancel,
+            LINK_CALL_SENT: self._note_sent,
+            LINK_CLOSED: self._close,
+        }
 
     def on_worker_gone(self, session: WorkerSession) -> None:
-        """Forgets a worker and its links."""
         self._linked.pop(session.number, None)
         self._from.pop(session.number, None)
 
     def returned(self, session: WorkerSession, actor: CountedId) -> None:
-        """Forgets a link: its worker has no handle of the actor any more."""
+        """Forgets a link: its worker has no handle of the actor left."""
         linked = self._from.get(session.number)
         if linked:
             linked.pop(actor, None)
@@ -90,42 +97,36 @@ class LinkBroker:
             if linked and number in self._linked
         ]
 
-    def serve(self, session: WorkerSession, frame: Frame) -> None:
-        """Serves one of the frames OF_LINKS."""
-        kind = frame[0]
-        if kind == LINK_OPEN:
-            self._open(session, frame[1])
-        elif kind in (LINK_BEGIN, LINK_FENCE):
-            if self._has_link(session, frame[1]):
-                self._tell(frame[1], (kind, session.number))
-        elif kind == LINK_CANCEL:
-            self._cancel(session, *frame[1:])
-        elif kind == LINK_CALL_SENT:
-            self._note_sent(session, *frame[1:])
-        elif (supervisor := self._find(session.actor)) is not None:
-            supervisor.router.callers.parted()
-
     def cancel_children(self, session: int, parent_call: int) -> None:
-        """Tells those who know which calls a call has made over links.
+        """Cancels the calls that a call has made over links.
 
-        Both ends, as either may be busy and read nothing.
+        The frame goes to both ends, as either may be busy and not read.
 
         Args:
-            session: The number of the session of the actor that ran it.
+            session: The number of the session that ran the call.
             parent_call: Its number there.
         """
         linked = self._from.get(session)
         if not linked:
             return
-        self._tell(session, (CANCEL_CHILDREN, 0, parent_call))
+        self._send(session, (CANCEL_CHILDREN, 0, parent_call))
         for there in linked.values():
             there.channel.send((CANCEL_CHILDREN, session, parent_call))
 
     def _open(self, session: WorkerSession, actor: ActorId) -> None:
         session.channel.send((LINK_OPENED, actor, self._connect(session, actor)))
 
+    def _forward(self, kind: int, session: WorkerSession, number: int) -> None:
+        if self._has_link(session, number):
+            self._send(number, (kind, session.number))
+
+    def _close(self, session: WorkerSession, _: int) -> None:
+        supervisor = self._find(session.actor)
+        if supervisor is not None:
+            supervisor.router.callers.parted()
+
     def _connect(self, session: WorkerSession, actor: ActorId) -> int:
-        """Makes a link to an actor; gives the session it goes to, or why none."""
+        """Creates a link to an actor; returns its session number, or a refusal."""
         supervisor = self._find(actor)
         if (
             supervisor is None
@@ -165,15 +166,14 @@ class LinkBroker:
         if number != session.number and not self._has_link(session, number):
             return
         if is_unread:
-            self._tell(number, (LINK_CANCEL, call))
+            self._send(number, (LINK_CANCEL, call))
         self._cancel_children(number, call)
 
     def _has_link(self, session: WorkerSession, number: int) -> bool:
-        """Whether a worker calls another over a link; else nobody is told anything."""
         linked = self._from.get(session.number, {}).values()
         return any(there.number == number for there in linked)
 
-    def _tell(self, number: int, frame: Frame) -> None:
+    def _send(self, number: int, frame: Frame) -> None:
         session = self._linked.get(number)
         if session is not None:
             session.channel.send(frame)
@@ -187,9 +187,9 @@ class LinkBroker:
         method: str,
     ) -> None:
         supervisor = self._find(actor)
-        made = WorkerCall(self._calls, session, call, supervisor, method, parent_call)
-        made.number = session.number * LINKED + call
-        self._calls.put(made)
+        sent = WorkerCall(self._calls, session, call, supervisor, method, parent_call)
+        sent.number = session.number * LINKED + call
+        self._calls.put(sent)
         session.cleanup.add(Phase.ANSWERS, self._calls.on_worker_gone)
 
 
@@ -200,13 +200,13 @@ def _open_ones(
 
 
 def _is_connected(caller: WorkerSession, callee: WorkerSession) -> bool:
-    """Gives each of two workers its end of a new link; False if there can be none."""
+    """Passes each of two workers its end of a new link; False if that fails."""
     try:
         ours, theirs = socket_pair()
     except (AttributeError, OSError):  # another system, or no more files
         return False
     with ours, theirs:
-        # The caller's end has a negative name: there may be a link the other way too.
+        # The caller's end has a negative name: there may be a reverse link, too.
         for one, name, end in (
             (callee, caller.number, theirs),
             (caller, -callee.number, ours),

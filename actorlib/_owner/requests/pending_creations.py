@@ -1,4 +1,4 @@
-"""Actors that workers make: first the class and options, then the arguments."""
+"""Actors that workers create: first the class and options, then the arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import Interface
 from actorlib._owner.actors.creation import ActorDefinition, EncodedArguments
 from actorlib._owner.objects.refcount import OWNER
-from actorlib._owner.requests.untrusted import opened_as
+from actorlib._owner.requests.untrusted import load_items
 from actorlib._owner.teardown import Phase
 from actorlib._wire.errors import exception_of
 from actorlib._wire.function_code import ClassDefinition
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class PendingCreations:
-    """Creates the actors that workers make, before their arguments are there.
+    """Creates the actors of workers before their arguments have arrived.
 
     Args:
-        engine: Holds what classes capture.
+        engine: Holds the references that classes capture.
         table: The actors.
     """
 
@@ -54,31 +54,31 @@ class PendingCreations:
         actor: ActorId,
         borrowed: tuple[CountedId, ...] | None,
         source: bytes,
-        face: bytes,
+        declaration: bytes,
     ) -> None:
         """Creates an actor, unless its name is taken.
 
         Args:
-            call: Waits to hear whose the name is, if there is one.
+            call: The call that waits for the owner of the name, if there is a name.
             maker: The worker.
-            actor: Its id, given by the worker.
-            borrowed: What the class captures, or None.
+            actor: Its id, chosen by the worker.
+            borrowed: The references that the class captures, or None.
             source: The pickled class.
-            face: Its interface and options.
+            declaration: The pickled interface and options.
         """
-        interface, options, listed = _checked(face)
-        trouble = None
+        interface, options, exceptions = _load_checked(declaration)
+        failure = None
         try:
-            of_actor, of_methods = decode(listed)
+            of_actor, of_methods = decode(exceptions)
             options = options.updated({"retry_exceptions": of_actor})
             interface = interface.retrying(of_methods)
-        except Exception as error:  # noqa: BLE001  # the user's classes: it is never born
-            trouble = error
+        except Exception as error:  # noqa: BLE001  # the user's classes: fails the actor
+            failure = error
         if call is not None:
             names = self._table.actor_names
-            taken = names.holder(options)
-            if taken is not None and options.get_if_exists:
-                call.answer_with(taken)
+            holder = names.holder(options)
+            if holder is not None and options.get_if_exists:
+                call.answer_with(holder)
                 return
             try:
                 names.vacant(options)
@@ -87,10 +87,11 @@ class PendingCreations:
                 return
             call.answer((RESULT, 0, None, encode(None)))
         definition = ClassDefinition(self._engine, source, borrowed or ())
-        made = ActorDefinition(definition, interface, options)
-        arguments = self._table.create_for(actor, made, maker)
-        if trouble is not None:
-            arguments.set_exception(trouble)
+        arguments = self._table.create_for(
+            actor, ActorDefinition(definition, interface, options), maker
+        )
+        if failure is not None:
+            arguments.set_exception(failure)
             return
         self._awaited[actor] = arguments
         maker.cleanup.add(Phase.ANSWERS, self.on_worker_gone)
@@ -103,12 +104,12 @@ class PendingCreations:
         borrowed: tuple[CountedId, ...] | None,
         payload: Payload,
     ) -> None:
-        """Gives an actor the arguments of its constructor, or why there are none."""
+        """Passes an actor the arguments of its constructor, or the error."""
         arguments = self._awaited.get(actor)
         if not is_good:
-            borrowed = None  # an error lends nothing
+            borrowed = None  # an error has no borrowed references
         self._references.arrived(borrowed or (), OWNER)
-        if arguments is None or arguments.done():  # it was killed before
+        if arguments is None or arguments.done():  # the actor was killed before
             self._references.returned(borrowed or (), OWNER)
             return
         if is_good:
@@ -117,32 +118,34 @@ class PendingCreations:
             arguments.set_exception(exception_of(DIED, "", "", "", payload))
 
     def on_worker_gone(self, session: WorkerSession) -> None:
-        """Fails the creations whose arguments a worker has not given."""
+        """Fails the creations whose arguments a worker has not sent."""
         for actor, arguments in list(self._awaited.items()):
             if actor.startswith(session.prefix) and not arguments.done():
-                reason = "the actor that made it ended before its arguments were there"
-                arguments.set_exception(_never(actor, reason))
+                reason = "the actor that made it ended before its arguments were ready"
+                arguments.set_exception(_never_created(actor, reason))
 
 
-def _checked(face: bytes) -> tuple[Interface, ActorOptions, bytes]:
-    """Reads what a worker says of an actor, with options that are what options may be.
+def _load_checked(declaration: bytes) -> tuple[Interface, ActorOptions, bytes]:
+    """Loads the interface, options and exceptions of an actor, and validates them.
 
     Raises:
-        ProtocolError: It makes no sense.
+        ProtocolError: They are invalid.
     """
-    interface, options, listed = opened_as(face, Interface, ActorOptions, bytes)
+    interface, options, exceptions = load_items(
+        declaration, Interface, ActorOptions, bytes
+    )
     try:
-        options = options.updated({})  # what was loaded has not been checked yet
+        options = options.updated({})  # unpickling does not validate
         name: object = interface.class_name
         methods: object = interface.methods
     except Exception as error:
-        raise ProtocolError(f"options that make no sense: {error}") from error
+        raise ProtocolError(f"invalid options: {error}") from error
     if not isinstance(name, str) or not isinstance(methods, Mapping):
-        raise ProtocolError(f"a class that makes no sense: {name!r}")
-    return interface, options, listed
+        raise ProtocolError(f"an invalid class: {name!r}")
+    return interface, options, exceptions
 
 
-def _never(actor: ActorId, reason: str) -> ActorDiedError:
+def _never_created(actor: ActorId, reason: str) -> ActorDiedError:
     how = Exit(cause="lost", reason=reason)
-    message = f"actor {actor.hex()} never came to life: {reason}"
+    message = f"actor {actor.hex()} was never created: {reason}"
     return ActorDiedError(message, exit=how, actor_id=actor.hex())

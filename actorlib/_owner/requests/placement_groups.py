@@ -1,4 +1,4 @@
-"""Verbs of placement groups, for the owner's own code and for workers."""
+"""Operations on placement groups, for the owner's own code and for workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from actorlib._futures.runtime_portal import on_loop
 from actorlib._loops.loop_thread import add_done_callback, block
 from actorlib._options.group_spec import GroupId, GroupSpec
 from actorlib._owner.objects.refcount import OWNER
-from actorlib._owner.requests.untrusted import opened_as, opened_one
+from actorlib._owner.requests.untrusted import load_items, load_one
 from actorlib._wire.messages import RESULT
 from actorlib._wire.serialization import dump
 from actorlib.exceptions import PlacementGroupRemovedError, ProtocolError
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
 
-_STAYS = "what is asked of a group waits in one process: await it, and send the group"
+_STAYS = "a wait for a group belongs to one process: await it, and send the group"
 
 
-class GroupVerbs(PlacementGroups):
-    """Serves the owner's own code, on any thread, what it asks of groups.
+class GroupOperations(PlacementGroups):
+    """The operations on groups for the owner's own code, on any thread.
 
     Args:
-        groups: All of them.
-        portal: Crosses to the owner's loop.
+        groups: All groups.
+        portal: Calls functions on the owner's loop.
         loop: The owner's loop.
-        new_id: Gives a new group its id.
-        check: Raises if the caller may not ask now.
+        new_id: Returns the id of a new group.
+        check: Raises if the runtime does not accept work now.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class GroupVerbs(PlacementGroups):
 
         def settle(error: BaseException | None) -> None:
             entry = self._refs.pop(call, None)
-            found = entry() if isinstance(entry, weakref.ref) else entry
-            if found is None or found.done():
+            target = entry() if isinstance(entry, weakref.ref) else entry
+            if target is None or target.done():
                 return
             if error is None:
-                found.set_result(value)
+                target.set_result(value)
             else:
-                found.set_exception(error)
+                target.set_exception(error)
 
         when_ready(self._groups, group, settle)
         return ref
@@ -93,7 +93,7 @@ class GroupVerbs(PlacementGroups):
     def remove(self, group: GroupId) -> asyncio.Future[None]:
         self._check()
         reason = "remove_placement_group() was called"
-        return removed(self._groups, group, reason, self._loop)
+        return remove_group(self._groups, group, reason, self._loop)
 
     @on_loop
     def find(self, name: str) -> GroupSpec:
@@ -104,34 +104,30 @@ class GroupVerbs(PlacementGroups):
     def infos(self) -> list[GroupInfo]:
         return [group.info() for group in self._groups]
 
-    # Replier.
+    # ResultOwner.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Forgets a wait for a group; see ResultOwner."""
-        del recursive  # nothing was called for it
+        del recursive  # a wait has no child calls
         self._refs.pop(call, None)
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """From now on it is dropped if nobody holds the ref; see ResultOwner."""
         call, refs = ref.call, self._refs
         if call in refs:
             refs[call] = weakref.ref(ref, lambda _: refs.pop(call, None))
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see ResultOwner."""
         add_done_callback(ref, lambda _: then())
 
     def name(self) -> bytes:
-        """Refuses: nobody else can speak of it; see ResultOwner."""
+        """Refuses: the ref cannot be sent to another process."""
         raise TypeError(_STAYS)
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """Refuses: nobody else can wait for it; see ResultOwner."""
+        """Refuses: the ref cannot be sent to another process."""
         del ref
         raise TypeError(_STAYS)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks a thread beside the loop it comes through; see ResultOwner."""
         refusal = (
             "get() would block the event loop that places the group: await it instead"
         )
@@ -145,14 +141,14 @@ def serve(
     verb: str,
     payload: Payload,
 ) -> None:
-    """Serves a question of a worker about groups.
+    """Serves an operation of a worker on groups.
 
     Args:
-        groups: All of them.
-        call: Who gets the answer.
+        groups: All groups.
+        call: Gets the answer.
         maker: The number of the worker's session.
-        verb: What is asked; the name of a verb.
-        payload: About what: pickled, with what is to be the answer of ``ready``.
+        verb: The name of the operation.
+        payload: Its arguments, pickled; for ``ready`` with the value of the answer.
     """
 
     def answer(value: object = None) -> None:
@@ -162,19 +158,19 @@ def serve(
         if verb == "infos":
             answer([group.info() for group in groups])
         elif verb == "find":
-            answer(groups.named(opened_one(payload, str)).spec)
+            answer(groups.named(load_one(payload, str)).spec)
         elif verb == "reserve":
             groups.reserve(_new_spec(payload, groups, maker), maker)
             answer()
         elif verb == "remove":
-            asking = call.session
-            by = f"a {asking.title}" if asking.is_client else "an actor"
+            session = call.session
+            by = f"a {session.title}" if session.is_client else "an actor"
             reason = f"{by} called remove_placement_group()"
-            group = GroupId(opened_one(payload, bytes))
-            gone = removed(groups, group, reason, asyncio.get_running_loop())
-            gone.add_done_callback(lambda _: answer())
+            group = GroupId(load_one(payload, bytes))
+            removal = remove_group(groups, group, reason, asyncio.get_running_loop())
+            removal.add_done_callback(lambda _: answer())
         else:
-            group, value = opened_as(payload, bytes, bytes)
+            group, value = load_items(payload, bytes, bytes)
 
             def settle(error: BaseException | None) -> None:
                 if error is not None:
@@ -188,46 +184,46 @@ def serve(
 
 
 def _new_spec(payload: Payload, groups: GroupTable, maker: int) -> GroupSpec:
-    """Reads a group that a worker makes, with an id of its own making.
+    """Loads the spec of a worker's new group, and checks the id that it has chosen.
 
     Raises:
-        ProtocolError: It is none, or its id is another's.
+        ProtocolError: It is not a spec, or the worker may not use the id.
     """
-    spec = opened_one(payload, GroupSpec)
-    made: Any = spec.id  # it was not checked when it was loaded
+    spec = load_one(payload, GroupSpec)
+    group: Any = spec.id  # unpickling does not validate
     if (
-        not isinstance(made, bytes)
-        or len(made) != ID_SIZE
-        or kind_of(made) != GROUP_KIND
-        or maker_of(made) != maker
+        not isinstance(group, bytes)
+        or len(group) != ID_SIZE
+        or kind_of(group) != GROUP_KIND
+        or maker_of(group) != maker
         or groups.find(spec.id) is not None
     ):
-        raise ProtocolError(f"a group of a worker's has the id {made!r}")
+        raise ProtocolError(f"a worker's group has the id {group!r}")
     return spec
 
 
 def when_ready(
     groups: GroupTable, group: GroupId, settle: Callable[[BaseException | None], None]
 ) -> None:
-    """Calls back when a group is reserved, or with why it never will be."""
-    found = groups.find(group)
-    if found is None:
+    """Calls ``settle`` when a group is reserved, or with the error if it never is."""
+    placement_group = groups.find(group)
+    if placement_group is None:
         settle(PlacementGroupRemovedError(f"group {group.hex()} was removed"))
         return
-    reserved = found.ready()
-    if reserved.done():  # at once: a function that waits for it keeps its CPUs
-        settle(reserved.exception())
+    ready = placement_group.ready()
+    if ready.done():  # at once: a function that waits for it keeps its CPUs
+        settle(ready.exception())
     else:
-        reserved.add_done_callback(lambda done: settle(done.exception()))
+        ready.add_done_callback(lambda done: settle(done.exception()))
 
 
-def removed(
+def remove_group(
     groups: GroupTable, group: GroupId, reason: str, loop: asyncio.AbstractEventLoop
 ) -> asyncio.Future[None]:
-    """Removes a group; done when everything in it is gone."""
-    found = groups.find(group)
-    if found is not None:
-        return groups.remove(found, reason)
-    gone: asyncio.Future[None] = loop.create_future()
-    gone.set_result(None)
-    return gone
+    """Removes a group; done when all its members have ended."""
+    placement_group = groups.find(group)
+    if placement_group is not None:
+        return groups.remove(placement_group, reason)
+    removal: asyncio.Future[None] = loop.create_future()
+    removal.set_result(None)
+    return removal

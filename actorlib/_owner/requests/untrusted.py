@@ -1,8 +1,8 @@
-"""Untrusted payloads: what workers send pickled for the owner itself to read.
+"""Loads pickled values of workers that the owner itself reads.
 
-Such payloads are few, as most pass by unread. A worker may send any object in their
-place, and loading one runs code that may raise anything, so each is opened here: it is
-what it should be, or a ProtocolError.
+There are few of these, as the owner relays most payloads without loading them. A worker
+may send any object, and loading it runs code that may raise anything. So the functions
+here return an object of the expected class, or raise a ProtocolError.
 """
 
 from __future__ import annotations
@@ -18,48 +18,38 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def opened_as(payload: Payload, *kinds: type) -> tuple[Any, ...]:
-    """Opens a tuple that a worker has sent, checked item by item.
-
-    Args:
-        payload: The tuple, pickled.
-        *kinds: The classes of its items, in order.
+def load_items(payload: Payload, *kinds: type) -> tuple[Any, ...]:
+    """Loads a tuple of a worker, and checks the class of each item.
 
     Raises:
         ProtocolError: It cannot be loaded, or is something else.
     """
-    loaded = _loaded(payload)
-    kind = type(loaded)
-    items = cast("tuple[object, ...]", loaded) if kind is tuple else ()
+    value = _load(payload)
+    kind = type(value)
+    items = cast("tuple[object, ...]", value) if kind is tuple else ()
     if len(items) != len(kinds) or not all(map(isinstance, items, kinds)):
         expected = ", ".join(kind.__name__ for kind in kinds)
-        raise ProtocolError(f"a worker sent {kind!r} in the place of {expected}")
+        raise ProtocolError(f"a worker sent {kind!r} instead of {expected}")
     return items
 
 
-def opened_one(payload: Payload, kind: type[T]) -> T:
-    """Opens an object that a worker has sent, checked.
-
-    Args:
-        payload: The object, pickled.
-        kind: Its class.
+def load_one(payload: Payload, kind: type[T]) -> T:
+    """Loads an object of a worker, and checks its class.
 
     Raises:
         ProtocolError: It cannot be loaded, or is something else.
     """
-    value = _loaded(payload)
+    value = _load(payload)
     if not isinstance(value, kind):
-        raise ProtocolError(
-            f"a worker sent {type(value)!r} in the place of {kind.__name__}"
-        )
+        raise ProtocolError(f"a worker sent {type(value)!r} instead of {kind.__name__}")
     return value
 
 
-def _loaded(payload: Payload) -> object:
+def _load(payload: Payload) -> object:
     try:
         value: object = decode(payload)
     except Exception as error:
         raise ProtocolError(
-            f"what a worker sent cannot be loaded: {error!r}"
+            f"a value that a worker sent cannot be loaded: {error!r}"
         ) from error
     return value

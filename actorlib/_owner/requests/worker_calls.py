@@ -1,7 +1,7 @@
-"""Calls of workers that have no answer: who gets it, and which call made which.
+"""Unanswered calls of workers: the recipient and the parent of each.
 
-A worker's call may be of an actor, of a function, or for an actor's end. Its answer is
-passed on as it came, and so are the items of a stream.
+A worker's call may call an actor or a function, or end an actor. Its answer is relayed
+unchanged, and so are the items of a stream.
 """
 
 from __future__ import annotations
@@ -45,19 +45,18 @@ if TYPE_CHECKING:
 
 @final
 class WorkerCalls:
-    """Keeps the calls of all workers that have no answer.
+    """Keeps the unanswered calls of all workers.
 
-    A call is known by the number of its worker's session and by its own number there.
+    The key of a call is the number of its worker's session and its own number there.
 
     Args:
-        references: Counts what answers bring.
-        clock: Says whose time is over.
+        references: Counts the borrowed references of answers.
+        clock: The clock of deadlines.
 
     Attributes:
-        references: As given.
-        streams: Those of which a worker may still say what it has taken.
-        deferred: Those with a deadline whose arguments are not there yet. All others'
-            deadlines are kept where they went.
+        streams: The streams that workers may still acknowledge.
+        deferred: The calls with a deadline whose arguments have not arrived. The callee
+            keeps the deadlines of all others.
     """
 
     def __init__(self, references: BorrowedReferences, clock: Clock) -> None:
@@ -69,11 +68,10 @@ class WorkerCalls:
         self._awaited: dict[tuple[int, int], asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
-        """Counts the calls without an answer."""
         return len(self._calls)
 
     def put(self, call: WorkerCall) -> None:
-        """Takes a call, or what has changed about it."""
+        """Adds a call, or updates it."""
         session, number, parent = call.session.number, call.call_id, call.parent_call
         self._calls[session, number] = call
         if parent:
@@ -84,7 +82,7 @@ class WorkerCalls:
                 children.add(number)
 
     def defer(self, call: WorkerCall, deadline: Deadline | None) -> None:
-        """Takes a call that waits for its arguments: it may end before they come."""
+        """Adds a call that waits for its arguments: it may end before they arrive."""
         self.put(call)
         call.session.cleanup.add(Phase.ANSWERS, self.on_worker_gone)
         if deadline is not None:
@@ -92,35 +90,34 @@ class WorkerCalls:
             self.deferred.add(key, call.method, deadline)
 
     def expect(self, session: WorkerSession, call: int) -> WorkerCall:
-        """Adds a worker's question that may have to wait for its answer."""
-        question = WorkerCall(self, session, call)
-        self.put(question)
+        """Adds a worker's request whose answer may come later."""
+        request = WorkerCall(self, session, call)
+        self.put(request)
         session.cleanup.add(Phase.ANSWERS, self.on_worker_gone)
-        return question
+        return request
 
     def get(self, session: int, call: int) -> WorkerCall | None:
-        """Finds a call that has no answer; None if it has one."""
         return self._calls.get((session, call))
 
     def pop(self, session: int, call: int) -> WorkerCall | None:
-        """Removes a call that is answered or not wanted; None if it was before."""
+        """Removes a call; None if it was removed before."""
         if self.deferred.calls:
             self.deferred.discard((session, call))
         if self._awaited:
-            over = self._awaited.pop((session, call), None)
-            if over is not None and not over.done():
-                over.set_result(None)
-        found = self._calls.pop((session, call), None)
-        if found is not None and found.parent_call:
-            key = session, found.parent_call
+            waiter = self._awaited.pop((session, call), None)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+        worker_call = self._calls.pop((session, call), None)
+        if worker_call is not None and worker_call.parent_call:
+            key = session, worker_call.parent_call
             children = self._children[key]
             children.discard(call)
             if not children:
                 del self._children[key]
-        return found
+        return worker_call
 
     def of_clients(self) -> list[asyncio.Future[None]]:
-        """Gives the calls of clients that have no answer, each done when it is over."""
+        """Returns a future for each unanswered call of a client, done at its end."""
         new_future = asyncio.get_running_loop().create_future
         return [
             self._awaited.get(key) or self._awaited.setdefault(key, new_future())
@@ -129,37 +126,36 @@ class WorkerCalls:
         ]
 
     def children(self, session: int, parent_call: int) -> list[int]:
-        """Lists the calls that a call has made, in order."""
         return sorted(self._children.get((session, parent_call), ()))
 
     def cancel_children(
         self, session: int, parent_call: int, *, by_force: bool = False
     ) -> None:
-        """Cancels the calls that a call has made, and theirs.
+        """Cancels the child calls of a call, recursively.
 
         Args:
-            session: The number of the session of the actor that ran it.
+            session: The number of the session that ran the parent call.
             parent_call: Its number there.
-            by_force: Whether the processes of functions that run are ended.
+            by_force: Whether the processes of running functions are ended.
         """
         for number in self.children(session, parent_call):
             call = self.get(session, number)
             self.streams.end(session, number)
-            # First: whoever waits may be the one to run it.
+            # First: the waiting thread may be the one to run it.
             if call is not None and not call.drop(by_force=by_force):
                 call.answer(IS_CANCELLED)
 
     def give_up(self, borrowed: tuple[CountedId, ...] | None) -> None:
-        """Gives back what a frame brought and nobody gets."""
+        """Returns the borrowed references of a frame without a recipient."""
         if borrowed:
             self.references.arrived(borrowed, OWNER)
             self.references.returned(borrowed, OWNER)
 
     def on_worker_gone(self, session: WorkerSession) -> None:
-        """Leaves a worker's streams, and forgets calls that the owner has no answer of.
+        """Leaves a worker's streams, and removes calls that the callee does not answer.
 
-        Those waited for their arguments or went over a link; all others go on, and are
-        forgotten when they are answered.
+        These wait for their arguments or went over a link; all others go on, and are
+        removed when they are answered.
         """
         streams = self.streams.forget(session.number)
         tear_down(session, *(partial(self._leave, stream) for stream in streams))
@@ -182,27 +178,18 @@ class WorkerCalls:
 
 @final
 class WorkerCall:
-    """Passes the answer of one call on to the worker that waits; see RemoteTarget.
-
-    Args:
-        calls: Keeps those that have no answer.
-        session: The worker.
-        call_id: The number of the call in the worker.
-        supervisor: That of the actor that it calls, if it calls one.
-        method: What it calls.
-        parent_call: The number in the worker of the call that made it, or 0.
-        pool: Who runs the function that it calls, if it calls one.
+    """Relays the answer of one call to the worker that waits; see RemoteTarget.
 
     Attributes:
-        session: See above.
-        call_id: See above.
-        supervisor: See above.
-        method: See above.
-        parent_call: See above.
-        pool: See above.
-        number: The number that the call has with the actor or the pool; 0 while its
-            arguments are not there.
-        has_deadline: Whether it has one.
+        session: The calling worker.
+        call_id: The number of the call in the worker.
+        supervisor: The supervisor of the called actor; None for other calls.
+        method: The name of the method or function.
+        parent_call: The number in the worker of the parent call, or 0.
+        pool: The pool that runs the called function; None for other calls.
+        number: The number of the call at the actor or the pool; 0 while its arguments
+            have not arrived.
+        has_deadline: Whether it has a deadline.
     """
 
     __slots__ = (
@@ -239,17 +226,17 @@ class WorkerCall:
 
     @property
     def where(self) -> str:
-        """Names what it calls, with the class."""
+        """The called method with its class, or the function."""
         if self.supervisor is None:  # a function
             return self.method
         return self.supervisor.record.method(self.method)
 
     def drop(self, *, recursive: bool = True, by_force: bool = False) -> bool:
-        """Cancels the call, if it was made; True if it answers when it has ended.
+        """Cancels the call, if it was sent; True if an answer follows at its end.
 
         Args:
-            recursive: If True, the calls that it has made are cancelled, too.
-            by_force: Whether the process of a function that runs is ended.
+            recursive: Whether its child calls are cancelled, too.
+            by_force: Whether the process of a running function is ended.
         """
         if not self.number:
             return False
@@ -261,7 +248,6 @@ class WorkerCall:
         return False
 
     def answer(self, frame: Frame) -> None:
-        """Passes the answer on."""
         session = self.session
         self._calls.pop(session.number, self.call_id)
         borrowed = frame[-2]
@@ -275,33 +261,29 @@ class WorkerCall:
             session.when_answered(self.call_id)
 
     def answer_with(self, supervisor: ActorSupervisor) -> None:
-        """Answers with an actor, which the worker holds from then on."""
+        """Answers with a handle of an actor, which the worker borrows."""
         record = supervisor.record
-        lent = PickledHandle(record.id, record.interface, record.options.name)
-        self.answer((RESULT, 0, (record.id,), dump(lent)))
+        handle = PickledHandle(record.id, record.interface, record.options.name)
+        self.answer((RESULT, 0, (record.id,), dump(handle)))
 
     def fail(self, error: BaseException) -> None:
-        """Tells that there will be none."""
         kind = DIED
         if isinstance(error, DeadlineExceededError) and error.is_inherited:
-            kind = CANCELLED  # as whoever waits for the parent call hears
+            kind = CANCELLED  # the error goes to the callers of the parent call
         summary, payload = one_line(error), dump_exception(error)
         self.answer((FAILURE, 0, kind, summary, "", "", None, payload))
 
 
 @final
 class WorkerStream:
-    """Passes one stream, of an actor or a function, on to the worker that reads it.
+    """Relays one stream, of an actor or a function, to the worker that reads it.
 
     Args:
-        calls: Keeps the calls of workers that have no answer.
-        call: The call of the worker's that it is the answer of.
-        source: Where the items come from.
-        is_detached: Whether the call goes on when the worker is gone.
-        is_capped: Whether what the worker takes matters also behind the end.
-
-    Attributes:
-        call: See above.
+        calls: The unanswered calls of workers.
+        call: The call of the worker that returns the stream.
+        source: Sends the items.
+        is_detached: Whether the call goes on when the worker has ended.
+        is_capped: Whether acknowledgements matter even after the end of the stream.
     """
 
     __slots__ = (
@@ -335,16 +317,14 @@ class WorkerStream:
 
     @property
     def session(self) -> WorkerSession:
-        """The worker."""
         return self.call.session
 
     @property
     def parent_call(self) -> int:
-        """The number in the worker of the call that reads it, or 0."""
+        """The number in the worker of the reading call, or 0."""
         return self.call.parent_call
 
     def item(self, frame: Frame) -> None:
-        """Passes an item on."""
         _, self._number, index, borrowed, payload = frame
         call = self.call
         channel = call.session.channel
@@ -357,24 +337,22 @@ class WorkerStream:
         channel.send((ITEM, call.call_id, index, borrowed, payload))
 
     def took(self, count: int) -> None:
-        """Tells the source that the worker has taken items, or is gone."""
+        """Acknowledges items to the source, or with UNREAD the end of the worker."""
         self._is_gone = self._is_gone or count == UNREAD
         if self._number:
             self._source.acknowledge(self._number, count)
 
     def leave(self) -> None:
-        """Cancels the call of a worker that is gone, unless it is detached."""
+        """Cancels the call of a worker that has ended, unless it is detached."""
         self.took(UNREAD)
         if not self._is_detached:
             self.call.drop()
 
     def answer(self, frame: Frame) -> None:
-        """Passes the end on."""
         self.call.answer(frame)
         self._end()
 
     def fail(self, error: BaseException) -> None:
-        """Passes on why there is no end."""
         self.call.fail(error)
         self._end()
 
@@ -385,28 +363,26 @@ class WorkerStream:
 
 @final
 class WorkerStreams:
-    """Finds the streams that workers read, by the worker's own number for each."""
+    """The streams that workers read, by session and the worker's call number."""
 
     def __init__(self) -> None:
         self._open: dict[int, dict[int, WorkerStream]] = {}
 
     def __len__(self) -> int:
-        """Counts the streams that workers read."""
         return sum(map(len, self._open.values()))
 
     def add(self, stream: WorkerStream) -> None:
-        """Takes a stream that a worker begins to read."""
         call = stream.call
         self._open.setdefault(call.session.number, {})[call.call_id] = stream
 
-    def took(self, session: int, call: int, count: int) -> None:
-        """Passes on how many items a worker has taken."""
-        stream = self._open.get(session, {}).get(call)
+    def acknowledge(self, session: WorkerSession, call: int, count: int) -> None:
+        """Relays the number of items that a worker has taken."""
+        stream = self._open.get(session.number, {}).get(call)
         if stream is not None:
             stream.took(count)
 
     def end(self, session: int, call: int) -> None:
-        """Forgets a stream of which a worker needs to hear no more."""
+        """Forgets a stream of which the worker gets no more frames."""
         streams = self._open.get(session)
         if streams is not None:
             streams.pop(call, None)
@@ -414,7 +390,7 @@ class WorkerStreams:
                 del self._open[session]
 
     def forget(self, session: int) -> list[WorkerStream]:
-        """Forgets a worker that is gone; gives what it read, to be left."""
+        """Forgets a worker that has ended, and returns its streams."""
         return list(self._open.pop(session, {}).values())
 
 
@@ -425,13 +401,13 @@ def answer_when(
     *,
     by: str = "another actor",
 ) -> None:
-    """Answers a worker when an actor is ready, or was ended.
+    """Answers a worker when an actor is ready, or has ended.
 
     Args:
-        call: The worker.
-        supervisor: That of the actor.
-        ending: How it is ended; None if it is not.
-        by: Who ends it, for people.
+        call: The call of the worker.
+        supervisor: The supervisor of the actor.
+        ending: How the actor is ended; None to wait until it is ready.
+        by: The caller that ends it, for people.
     """
     settled = supervisor.ready() if ending is None else _ENDINGS[ending](supervisor, by)
 

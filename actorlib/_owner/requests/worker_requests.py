@@ -1,8 +1,8 @@
-"""Requests of workers: calls of actors and functions, creations, endings.
+"""Serves the requests of workers: calls of actors and functions, creations, endings.
 
-A worker speaks the same verbs as the owner's own code, as frames. Payloads pass through
-without being decoded. A worker that asks about an actor this runtime does not know gets
-an error, as would be the owner's own code.
+Workers send the operations of the engine as frames. Payloads are relayed without
+decoding. A request for an unknown actor is answered with an error, as in the owner's
+own code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from actorlib._base.log import warn
 from actorlib._owner.calls.response_target import IS_CANCELLED
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.requests.deadlocks import Deadlocks
-from actorlib._owner.requests.peer_links import OF_LINKS, LinkBroker
+from actorlib._owner.requests.peer_links import LinkBroker
 from actorlib._owner.requests.pending_creations import PendingCreations
 from actorlib._owner.requests.placement_groups import serve as serve_group
 from actorlib._owner.requests.worker_calls import (
@@ -70,7 +70,7 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from actorlib._base.ids import ActorId, CountedId, ObjectId
     from actorlib._core.current_call import Deadline
@@ -80,23 +80,21 @@ if TYPE_CHECKING:
     from actorlib._wire.arguments import SendingEngine
 
 _CLIENT_ANSWER = 0.5
-"""Seconds that a client may take to tell whether it has calls over links."""
-
-_OF_TASK_WORKERS = frozenset({REGISTER_FUNCTION, DURATION, BLOCKED, RESUMED})
+"""Seconds that a client may take to report whether it has calls over links."""
 
 
 class WorkerRequests:
     """Serves the requests of the workers of one runtime.
 
     Args:
-        engine: The owner's.
-        table: The actors; their sessions are served from now on.
-        lists: What a worker may have listed, by the name that it gives that.
+        engine: The owner's engine.
+        table: The actors; this object serves their sessions from now on.
+        lists: The lists that a worker may request, by their names.
 
     Attributes:
         links: The links between workers.
-        others: Serves the kinds of frames that are none of the frequent ones. Features
-            add their own.
+        others: The handlers of all kinds of frames but CALL_ACTOR and CALL_ACTOR_WITH.
+            Features add their own.
     """
 
     def __init__(
@@ -117,31 +115,40 @@ class WorkerRequests:
         self._creations = PendingCreations(engine, table)
         self.links = LinkBroker(self._calls, find, self.cancel_children)
         self.others: dict[int, Callable[..., None]] = {
+            RELEASE_REFS: self._release,
+            CREATE: self._create,
+            CREATE_ARGUMENTS: lambda _, *fields: self._creations.give(*fields),
+            LIST: self._list,
             AWAIT: self._await_actor,
             END: self._await_actor,
             CANCEL: self._cancel,
             CALL_DEFERRED: self._defer,
-            WAITS: self._wait,
+            WAITS: self._deadlocks.wait,
             FIND: self._find,
             LEAVE: self._leave,
             GROUP: self._group,
-            STREAM_ACK: self._acknowledge,
+            STREAM_ACK: self._calls.streams.acknowledge,
             OBJECT_ANNOUNCE: self._announce_object,
-            OBJECT_PUT: self._put_object,
+            OBJECT_PUT: lambda _, *fields: table.objects.keep(*fields),
             OBJECT_GET: self._get_object,
-            OBJECT_CANCEL: self._cancel_object,
+            OBJECT_CANCEL: lambda _, name: table.objects.revoke(name),
             RUN: self._run,
             FORCE_CANCEL: self._force,
             STUCK: self._warn_stuck,
-            LINK_CALLS: self._tell_link_calls,
-            NOTE_CALLS: self._cannot_note,
+            REGISTER_FUNCTION: table.pool.functions.register,
+            DURATION: self._note_duration,
+            BLOCKED: self._block,
+            RESUMED: self._resume,
+            LINK_CALLS: self._take_link_calls,
+            NOTE_CALLS: self._stop_noting_calls,
+            **self.links.handlers,
         }
 
     def serve(self, session: WorkerSession, frame: Frame) -> None:
         """Serves one frame of a worker.
 
         Raises:
-            ProtocolError: It is of no kind that workers send.
+            ProtocolError: Workers do not send this kind of frame.
         """
         kind = frame[0]
         if kind == CALL_ACTOR:
@@ -151,42 +158,31 @@ class WorkerRequests:
             self._call_actor(
                 session, call, parent_call, actor, method, borrowed, payload, headers
             )
-        elif kind == RELEASE_REFS:
-            _, actor, count = frame
-            self._references.release(actor, session.number, count)
-            # Another of its threads may have got a handle since, and a link.
-            if not self._references.has(actor, session.number):
-                self.links.returned(session, actor)
-        elif kind == CREATE:
-            _, call, *creation = frame
-            made = WorkerCall(self._calls, session, call) if call else None
-            self._creations.create(made, session, *creation)
-        elif kind == CREATE_ARGUMENTS:
-            self._creations.give(*frame[1:])
-        elif kind == LIST:
-            self._list(session, *frame[1:])
         elif kind in self.others:
             self.others[kind](session, *frame[1:])
-        elif kind in OF_LINKS:
-            self.links.serve(session, frame)
-        elif kind in _OF_TASK_WORKERS:
-            self._serve_task_worker(session, *frame)
         else:
             raise ProtocolError(f"no worker sends {name_of(kind)}")
 
-    def _list(self, session: WorkerSession, call: int, what: str) -> None:
-        listed = dump(self._lists[what]())
-        WorkerCall(self._calls, session, call).answer((RESULT, call, None, listed))
+    def _release(self, session: WorkerSession, counted: CountedId, count: int) -> None:
+        self._references.release(counted, session.number, count)
+        # Another of its threads may have received a handle since, and a link.
+        if not self._references.has(counted, session.number):
+            self.links.returned(session, counted)
 
-    def _acknowledge(self, session: WorkerSession, call: int, count: int) -> None:
-        self._calls.streams.took(session.number, call, count)
+    def _create(self, session: WorkerSession, call: int, *creation: Any) -> None:
+        waiting = WorkerCall(self._calls, session, call) if call else None
+        self._creations.create(waiting, session, *creation)
+
+    def _list(self, session: WorkerSession, call: int, name: str) -> None:
+        rows = dump(self._lists[name]())
+        WorkerCall(self._calls, session, call).answer((RESULT, call, None, rows))
 
     def _group(
-        self, session: WorkerSession, call: int, verb: str, about: Payload
+        self, session: WorkerSession, call: int, verb: str, arguments: Payload
     ) -> None:
-        made = self._calls.expect(session, call)
+        request = self._calls.expect(session, call)
         session.cleanup.add(Phase.GROUPS, self._remove_groups)
-        serve_group(self._table.groups, made, session.number, verb, about)
+        serve_group(self._table.groups, request, session.number, verb, arguments)
 
     def _remove_groups(self, session: WorkerSession) -> None:
         self._table.groups.orphan(session.number)
@@ -203,36 +199,38 @@ class WorkerRequests:
         headers: dict[str, Any] | None = None,
     ) -> None:
         supervisor = self._find_actor(actor)
-        made = WorkerCall(self._calls, session, call, supervisor, method, parent_call)
+        worker_call = WorkerCall(
+            self._calls, session, call, supervisor, method, parent_call
+        )
         if supervisor is None:
             self._calls.give_up(borrowed)
-            made.fail(_unknown(actor))
+            worker_call.fail(_unknown(actor))
             return
         if self._calls.deferred.calls:
             self._calls.deferred.discard((session.number, call))
         if headers and "retries" in headers:
             try:
                 headers = _load_retries(headers)
-            except Exception as error:  # noqa: BLE001  # the user's classes: nobody calls
-                made.fail(_unreadable(method, error))
+            except Exception as error:  # noqa: BLE001  # the user's classes: fails the call
+                worker_call.fail(_unreadable(method, error))
                 return
         if borrowed:
             # The worker still holds them; this process does too, until they are sent.
             self._references.arrived(borrowed, OWNER)
-        target: WorkerCall | WorkerStream = made
+        target: WorkerCall | WorkerStream = worker_call
         if headers is not None and "stream" in headers:
             target = WorkerStream(
                 self._calls,
-                made,
+                worker_call,
                 supervisor.router,
                 is_detached="detach" in headers,
                 is_capped=supervisor.record.interface.max_unread > 0,
             )
         number = supervisor.router.send(target, method, borrowed, payload, headers)
         if number:
-            made.number = number
-            made.has_deadline = headers is not None and "deadline" in headers
-            self._calls.put(made)
+            worker_call.number = number
+            worker_call.has_deadline = headers is not None and "deadline" in headers
+            self._calls.put(worker_call)
 
     def _run(
         self,
@@ -240,7 +238,7 @@ class WorkerRequests:
         call: int,
         parent_call: int,
         number: int,
-        face: bytes,
+        declaration: bytes,
         headers: dict[str, Any] | None,
         borrowed: tuple[CountedId, ...] | None,
         payload: Payload,
@@ -249,97 +247,103 @@ class WorkerRequests:
         pool = self._pool
         if self._calls.deferred.calls:
             self._calls.deferred.discard((session.number, call))
-        entry = pool.functions.entry_for_worker(session.number, number, face)
-        made = WorkerCall(
+        entry = pool.functions.entry_for_worker(session.number, number, declaration)
+        worker_call = WorkerCall(
             self._calls, session, call, None, entry.label, parent_call, pool
         )
-        made.has_deadline = headers is not None and "deadline" in headers
+        worker_call.has_deadline = headers is not None and "deadline" in headers
         if borrowed:
-            # The worker still holds them; this process does too, until it is answered.
+            # The worker still holds them; this process does too, until the answer.
             self._references.arrived(borrowed, OWNER)
-        target: WorkerCall | WorkerStream = made
+        target: WorkerCall | WorkerStream = worker_call
         if entry.is_stream:
             is_detached = bool(headers and "detach" in headers)
-            target = WorkerStream(self._calls, made, pool, is_detached=is_detached)
-        made.number = pool.post(
+            target = WorkerStream(
+                self._calls, worker_call, pool, is_detached=is_detached
+            )
+        worker_call.number = pool.post(
             target, entry, borrowed, payload, headers, is_nested=not session.is_client
         )
-        if made.number:
-            self._calls.put(made)
+        if worker_call.number:
+            self._calls.put(worker_call)
 
-    def _serve_task_worker(
-        self, session: WorkerSession, kind: int, *fields: Any
+    # Workers of functions.
+
+    def _note_duration(
+        self, session: WorkerSession, function: str, seconds: float
     ) -> None:
-        """Serves what a worker of functions says of itself."""
-        pool = self._pool
-        if kind == REGISTER_FUNCTION:
-            pool.functions.register(session, *fields)
-            return
-        worker = pool.workers.by_id.get(session.actor)
+        worker = self._pool.workers.by_id.get(session.actor)
+        if worker is not None:
+            self._pool.note_duration(worker, function, seconds)
+
+    def _block(
+        self, session: WorkerSession, number: int, calls: Collection[int], count: int
+    ) -> None:
+        workers = self._pool.workers
+        worker = workers.by_id.get(session.actor)
         if worker is None:
             return
-        if kind == DURATION:
-            pool.note_duration(worker, *fields)
-        elif kind == BLOCKED:
-            if not worker.tasks:
-                raise ProtocolError("no call runs there that could wait")
-            number, calls, count = fields
-            pending = {call for call in calls if self._calls.get(session.number, call)}
-            left = count - (len(calls) - len(pending))
-            if calls and left <= 0:  # the answers are on their way there
-                session.channel.send((RESUME, number))
-                return
-            session.when_answered = _until_answered(
-                partial(pool.workers.worker_resumed, worker), pending, left
-            )
-            pool.workers.worker_blocked(worker, number)
-        else:
+        if not worker.tasks:
+            raise ProtocolError("it runs no call that could wait")
+        pending = {call for call in calls if self._calls.get(session.number, call)}
+        missing = count - (len(calls) - len(pending))
+        if calls and missing <= 0:  # the answers are in transit
+            session.channel.send((RESUME, number))
+            return
+        session.when_answered = _until_answered(
+            partial(workers.worker_resumed, worker), pending, missing
+        )
+        workers.worker_blocked(worker, number)
+
+    def _resume(self, session: WorkerSession, _: int) -> None:
+        worker = self._pool.workers.by_id.get(session.actor)
+        if worker is not None:
             session.when_answered = None
-            pool.workers.worker_resumed(worker)
+            self._pool.workers.worker_resumed(worker)
 
     def _force(self, session: WorkerSession, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
-        made = self._calls.pop(session.number, call)
-        if made is not None and made.pool is not None:
-            made.pool.force_cancel(made.number, recursive=recursive)
+        forced = self._calls.pop(session.number, call)
+        if forced is not None and forced.pool is not None:
+            forced.pool.force_cancel(forced.number, recursive=recursive)
 
     def _warn_stuck(
         self, session: WorkerSession, call: int, waiting: tuple[str, ...], method: str
     ) -> None:
-        """Warns of a call that awaits another one, which may wait for its place."""
-        made = self._calls.get(session.number, call)
-        if made is None or made.supervisor is None or made.method not in waiting:
+        """Warns of a call that awaits another one, which may wait for its slot."""
+        inner = self._calls.get(session.number, call)
+        if inner is None or inner.supervisor is None or inner.method not in waiting:
             return
-        if made.supervisor.record.id == session.actor:
+        if inner.supervisor.record.id == session.actor:
             warn(
-                "%s awaits %s of its own actor, which waits for the only "
-                "place there is: neither goes on. Raise max_concurrency (or the limit "
-                "of the concurrency group), or await self.%s() itself",
-                made.supervisor.record.method(method),
-                made.supervisor.record.called.method(made.method),
-                made.method,
+                "%s awaits %s of its own actor, which waits for the only slot: "
+                "neither goes on. Raise max_concurrency (or the limit of the "
+                "concurrency group), or await self.%s() itself",
+                inner.supervisor.record.method(method),
+                inner.supervisor.record.called.method(inner.method),
+                inner.method,
             )
 
-    def _cannot_note(self, session: WorkerSession, _: int) -> None:
+    def _stop_noting_calls(self, session: WorkerSession, _: int) -> None:
         supervisor = self._find_actor(session.actor)
         if supervisor is not None:
             supervisor.router.notes_calls = False
 
-    def _tell_link_calls(
+    def _take_link_calls(
         self, session: WorkerSession, calls: Any, count: int, number: int
     ) -> None:
         del count
         self._table.inquiries.answered(session, LINK_CALLS, calls, number)
 
     async def client_calls(self, patience: float) -> list[asyncio.Future[None]]:
-        """Gives the calls of clients that have no answer, each done when it has one.
+        """Returns a future for each unanswered call of a client, done at its end.
 
         Args:
-            patience: Seconds to wait for the calls over links, which the owner does not
-                see: they are not given.
+            patience: Seconds to wait for the calls over links. The owner does not see
+                these: they are not in the result.
         """
         linked = [session for session in self.links.callers() if session.is_client]
         if linked:
-            # A client that is stuck is not waited for: it takes no answer either.
+            # A client that hangs is not awaited: it reads no answer either.
             limit = min(_CLIENT_ANSWER, patience)
             ask = self._table.inquiries.ask
             first = await ask(linked, (LINK_CALLS,), limit)
@@ -356,63 +360,50 @@ class WorkerRequests:
         deadline: Deadline | None,
         method: str,
     ) -> None:
-        """Takes a call that waits for its arguments: it may end before they come."""
+        """Adds a call that waits for its arguments: it may end before they arrive."""
         supervisor = self._find_actor(actor)
-        if supervisor is None and actor:  # refused when the call itself comes
+        if supervisor is None and actor:  # refused when the call itself arrives
             return
-        made = WorkerCall(self._calls, session, call, supervisor, method, parent_call)
-        self._calls.defer(made, deadline)
-
-    def _wait(self, session: WorkerSession, call: int, method: str) -> None:
-        session.cleanup.add(Phase.ROUTES, self._deadlocks.on_worker_gone)
-        self._deadlocks.wait(session, call, method)
+        deferred = WorkerCall(
+            self._calls, session, call, supervisor, method, parent_call
+        )
+        self._calls.defer(deferred, deadline)
 
     def _announce_object(
         self, session: WorkerSession, name: ObjectId, call: int
     ) -> None:
         self._references.arrived((name,), session.number)
-        revoke = partial(self._cancelled, session, call)
+        revoke = partial(self._cancel_announced, session, call)
         supervisor = self._find_actor(session.actor)
         unsent = supervisor.route.unsent if supervisor is not None else None
         self._table.objects.expect(name, revoke, unsent)
         session.cleanup.add(Phase.ANSWERS, self._table.objects.on_worker_gone)
 
-    def _put_object(self, session: WorkerSession, name: ObjectId, *value: Any) -> None:
-        del session
-        self._table.objects.keep(name, *value)
-
     def _get_object(self, session: WorkerSession, call: int, name: ObjectId) -> None:
         self._table.objects.fetch(name, self._calls.expect(session, call).answer)
 
-    def _cancel_object(self, session: WorkerSession, name: ObjectId) -> None:
-        del session
-        self._table.objects.revoke(name)
-
-    def _cancelled(self, session: WorkerSession, call: int) -> None:
-        """Cancels a worker's call, as somebody else who has its ref wants."""
-        made = self._calls.get(session.number, call)
-        if made is not None and not made.drop():
-            made.answer(IS_CANCELLED)
+    def _cancel_announced(self, session: WorkerSession, call: int) -> None:
+        """Cancels a worker's call for another process that has its ref."""
+        announced = self._calls.get(session.number, call)
+        if announced is not None and not announced.drop():
+            announced.answer(IS_CANCELLED)
 
     def _cancel(self, session: WorkerSession, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
         self._calls.streams.end(session.number, call)
-        made = self._calls.get(session.number, call)
-        if made is None or made.drop(recursive=recursive):
+        cancelled = self._calls.get(session.number, call)
+        if cancelled is None or cancelled.drop(recursive=recursive):
             return
-        if made.supervisor is not None and 0 < made.number < LINKED:
-            made.answer(IS_CANCELLED)  # the worker may wait for its end
+        if cancelled.supervisor is not None and 0 < cancelled.number < LINKED:
+            cancelled.answer(IS_CANCELLED)  # the worker may wait for its end
         else:
             self._calls.pop(session.number, call)
 
     def cancel_children(
         self, session: int, parent_call: int, *, by_force: bool = False
     ) -> None:
-        """Cancels the calls that a call has made, also over links, and theirs.
+        """Cancels the child calls of a call, including those over links, recursively.
 
-        Args:
-            session: The number of the session of the actor that ran it.
-            parent_call: Its number there.
-            by_force: Whether the processes of functions that run are ended.
+        See ``WorkerCalls.cancel_children``.
         """
         self._calls.cancel_children(session, parent_call, by_force=by_force)
         self.links.cancel_children(session, parent_call)
@@ -420,23 +411,23 @@ class WorkerRequests:
     def _await_actor(
         self, session: WorkerSession, call: int, actor: ActorId, *ending: int
     ) -> None:
-        made = self._calls.expect(session, call)
+        request = self._calls.expect(session, call)
         if (supervisor := self._find_actor(actor)) is None:
-            made.fail(_unknown(actor))
+            request.fail(_unknown(actor))
         else:
             by = f"a {session.title}" if session.is_client else "another actor"
-            answer_when(made, supervisor, *ending, by=by)
+            answer_when(request, supervisor, *ending, by=by)
 
     def _find(
         self, session: WorkerSession, call: int, name: str, namespace: str | None
     ) -> None:
-        made = WorkerCall(self._calls, session, call)
+        request = WorkerCall(self._calls, session, call)
         try:
             supervisor = self._table.actor_names.find(name, namespace)
         except ActorNotFoundError as error:
-            made.fail(error)
+            request.fail(error)
         else:
-            made.answer_with(supervisor)
+            request.answer_with(supervisor)
 
     def _leave(self, session: WorkerSession, call: int) -> None:
         supervisor = self._find_actor(session.actor)
@@ -448,51 +439,51 @@ class WorkerRequests:
 def _until_answered(
     resume: Callable[[], None], calls: set[int], count: int
 ) -> Callable[[int], None] | None:
-    """Lets a function go on when so many of some calls are answered.
+    """Resumes a function when ``count`` of the calls are answered.
 
-    Its worker says so as well. But by then the CPU of who gave the answer would be with
-    somebody who has not begun, and more and more would have begun and wait.
+    Its worker reports that as well. But by then a call that has not begun would have
+    the CPU of the answering function, and more and more calls would begin and wait.
     """
     if not calls:
         return None
-    left = count
+    missing = count
 
     def answered(call: int) -> None:
-        nonlocal left
+        nonlocal missing
         if call in calls:
             calls.discard(call)
-            left -= 1
-            if not left:
+            missing -= 1
+            if not missing:
                 resume()
 
     return answered
 
 
 def _unreadable(method: str, error: Exception) -> SerializationError:
-    trouble = SerializationError(
+    failure = SerializationError(
         f"retry_exceptions of a call of {method} names a class that cannot be loaded "
         f"in the owner: {error}"
     )
-    trouble.__cause__ = error
-    return trouble
+    failure.__cause__ = error
+    return failure
 
 
 def _unknown(actor: ActorId) -> ActorDiedError:
     how = Exit(cause="lost", reason="this runtime has no such actor")
     return ActorDiedError(
-        f"actor {actor.hex()} is not one of this runtime",
+        f"this runtime has no actor {actor.hex()}",
         exit=how,
         actor_id=actor.hex(),
     )
 
 
 def _load_retries(headers: dict[str, Any]) -> dict[str, Any]:
-    """The headers of a worker's call, with the classes of exceptions loaded.
+    """Loads the classes of exceptions in the headers of a worker's call.
 
     Raises:
-        Exception: Whatever loading them raised.
+        Exception: Loading them may raise anything.
     """
-    times, listed = headers.get("retries", (None, None))
-    if not isinstance(listed, bytes):
+    times, exceptions = headers.get("retries", (None, None))
+    if not isinstance(exceptions, bytes):
         return headers
-    return {**headers, "retries": (times, decode(listed))}
+    return {**headers, "retries": (times, decode(exceptions))}
