@@ -24,7 +24,7 @@ For placement groups:
 
 * ``placement_group``: groups: reserved as one, lent to those inside, given back as one.
 * ``bundles``: lends the bundles of a reserved group to the actors and functions inside.
-* ``bundle_arrangement``: arranges the bundles of a gang on devices, all or none.
+* ``bundle_arrangement``: arranges the bundles of a group on devices, all or none.
 * ``bundle_packing``: packs bundles that may share a device: a search, device by device.
 * ``bundle_spreading``: spreads bundles: each on a device of its own, or as many as can
   be.

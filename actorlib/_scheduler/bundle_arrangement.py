@@ -1,4 +1,4 @@
-"""Arranges the bundles of a gang on devices, all of them or none.
+"""Arranges the bundles of a placement group on devices, all of them or none.
 
 What a strategy means on the devices of one machine, for each kind by itself:
 
@@ -34,7 +34,7 @@ from actorlib._scheduler.bundle_packing import (
     UnitsByDevice,
 )
 from actorlib._scheduler.bundle_spreading import Spreading, match_devices
-from actorlib._scheduler.request import Gang, model_of
+from actorlib._scheduler.request import BundleRequest, model_of
 from actorlib._scheduler.topology import components, neighbours
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ TRIES = 2_000
 """How many sets of devices are tried at the most."""
 
 _REMEMBERED = 64
-"""Of how many gangs it is kept where they would be if nothing were taken."""
+"""Of how many requests it is kept where they would be if nothing were taken."""
 
 
 class Arrangement(NamedTuple):
-    """The outcome of a search for the devices of a gang.
+    """The outcome of a search for the devices of all bundles.
 
     Attributes:
         devices: Indices, ascending, for each bundle: none where it asks for none of the
@@ -90,8 +90,8 @@ _GIVEN_UP = _Outcome(None, is_certain=False)
 
 
 @final
-class GangArranger:
-    """Arranges gangs on the devices of one kind.
+class BundleArranger:
+    """Arranges the bundles of groups on the devices of one kind.
 
     Args:
         resolver: Those devices.
@@ -101,48 +101,50 @@ class GangArranger:
 
     def __init__(self, resolver: ConstraintResolver) -> None:
         self._resolver = resolver
-        self._idle: dict[Gang, Arrangement] = {}
+        self._idle: dict[BundleRequest, Arrangement] = {}
 
-    def when_idle(self, gang: Gang) -> Arrangement:
-        """Arranges a gang as if nothing were taken; the outcome is remembered."""
-        known = self._idle.get(gang)
+    def when_idle(self, request: BundleRequest) -> Arrangement:
+        """Arranges bundles as if nothing were taken; the outcome is remembered."""
+        known = self._idle.get(request)
         if known is None:
             if len(self._idle) >= _REMEMBERED:
                 self._idle.clear()
             every = dict.fromkeys(range(len(self._resolver.devices)), UNITS)
-            known = self._idle[gang] = self.arrange(gang, every)
+            known = self._idle[request] = self.arrange(request, every)
         return known
 
-    def arrange(self, gang: Gang, free: Mapping[int, int]) -> Arrangement:
+    def arrange(self, request: BundleRequest, free: Mapping[int, int]) -> Arrangement:
         """Finds the devices of each bundle.
 
         Args:
-            gang: The bundles, and how they are to lie.
+            request: The bundles, and how they are to lie.
             free: What the devices that may be used have free, by index.
         """
         resolver = self._resolver
-        amounts = gang.units(resolver.kind.name)
+        amounts = request.units(resolver.kind.name)
         if any(resolver.kind.fault(units) for units in amounts):
             return Arrangement(None)
-        parts = _parts(resolver, gang)
+        parts = _parts(resolver, request)
         if sum(amounts) > sum(free.values()):
             return Arrangement(None)
-        if gang.strategy == STRICT_PACK:
-            packed = Gang(gang.bundles, PACK, gang.models, gang.gpu_memory)
+        if request.strategy == STRICT_PACK:
+            packed = BundleRequest(
+                request.bundles, PACK, request.models, request.gpu_memory
+            )
             idle = self.when_idle(packed)
             found, is_certain = _pack_strictly(resolver, idle, parts, free)
         else:
-            share = _SHARES.get(gang.strategy, _spread)
+            share = _SHARES.get(request.strategy, _spread)
             found, is_certain = _place(resolver, parts, free, share, SearchBudget())
         if found is None:
             return Arrangement(None, is_certain)
         return Arrangement([found.get(number, []) for number in range(len(amounts))])
 
 
-def _parts(resolver: ConstraintResolver, gang: Gang) -> list[BundleShare]:
+def _parts(resolver: ConstraintResolver, request: BundleRequest) -> list[BundleShare]:
     """Returns what each bundle requests of the kind, if that is anything."""
     name = resolver.kind.name
-    each = zip(gang.units(name), gang.models, gang.nbytes(name), strict=True)
+    each = zip(request.units(name), request.models, request.nbytes(name), strict=True)
     alike: dict[object, BundleShare] = {}
     parts: list[BundleShare] = []
     for number, (units, models, nbytes) in enumerate(each):

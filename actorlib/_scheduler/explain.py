@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from actorlib._scheduler.bundles import Bundles
     from actorlib._scheduler.device_pool import DevicePool
     from actorlib._scheduler.ledger import Ledger
-    from actorlib._scheduler.request import Gang, LeaseRequest
+    from actorlib._scheduler.request import BundleRequest, LeaseRequest
     from actorlib.accelerators.base import Device, Lease
 
 
@@ -474,24 +474,24 @@ def group_refusal(
         ledger: What it was requested of.
         label: How the group is called.
         resources: All bundles together.
-        constraints: With its gang.
+        constraints: With its bundles.
 
     Returns:
         None if it can.
     """
     lacking = ledger.infeasible_part(resources, constraints)
-    if not lacking or constraints.gang is None:
+    if not lacking or constraints.bundles is None:
         return None
     amounts = ledger.capacity.amounts
     short = {n: a for n, a in lacking.items() if a > amounts.get(n, 0)}
-    gang = constraints.gang
+    request = constraints.bundles
     for place, (models, nbytes) in enumerate(
-        zip(gang.models, gang.gpu_memory, strict=True)
+        zip(request.models, request.gpu_memory, strict=True)
     ):
         alone = DeviceConstraints(models=models, gpu_memory=nbytes)
         if nbytes and (fault := _memory_fault(ledger, alone)):
             return f"{label} can never be reserved: bundle {place} {fault}"
-    head = f"{label} asks {_list_bundles(gang)}"
+    head = f"{label} asks {_list_bundles(request)}"
     if short:
         there = ", ".join(format_named(name, amounts.get(name, 0)) for name in short)
         return (
@@ -501,7 +501,7 @@ def group_refusal(
     name = next(iter(lacking))
     devices = describe_devices(ledger.pools[name].devices)
     has = f"{format_named(name, amounts[name])} ({devices})"
-    strategy = gang.strategy
+    strategy = request.strategy
     instead = _INSTEAD.get(strategy)
     advice = f"strategy={instead!r} is content with less" if instead else "Ask for less"
     return (
@@ -515,12 +515,12 @@ def group_shortage(
 ) -> str:
     """Says why a group is not reserved now: what it lacks, and what is free."""
     never = group_refusal(ledger, label, resources, constraints)
-    gang = constraints.gang
-    if never is not None or gang is None:
+    request = constraints.bundles
+    if never is not None or request is None:
         return never or label
     lacking = ledger.lacking(resources, constraints)
     if not lacking:
-        return f"{label} asks {_list_bundles(gang)}; that is free"
+        return f"{label} asks {_list_bundles(request)}; that is free"
     unsure = "" if ledger.feasible(resources, constraints) else _UNSURE
     each: list[str] = []
     for name in lacking:
@@ -529,7 +529,7 @@ def group_shortage(
         devices = f" ({pool.state()})" if pool is not None else ""
         each.append(f"{format_named(name, ledger.free(name))} of {total}{devices}")
     return (
-        f"{label} asks {_list_bundles(gang)} with strategy {gang.strategy}; free "
+        f"{label} asks {_list_bundles(request)} with strategy {request.strategy}; free "
         f"is {', '.join(each)}{unsure}"
     )
 
@@ -613,7 +613,7 @@ def _has_room(share: Share, request: LeaseRequest) -> bool:
     return share.units >= asked and (share.nbytes or 0) >= nbytes
 
 
-def _list_bundles(gang: Gang) -> str:
-    shown = "; ".join(gang.described()[:LISTED])
-    more = len(gang.bundles) - LISTED
+def _list_bundles(request: BundleRequest) -> str:
+    shown = "; ".join(request.described()[:LISTED])
+    more = len(request.bundles) - LISTED
     return f"[{shown}{f' and {more} more' if more > 0 else ''}]"

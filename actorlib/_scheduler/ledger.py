@@ -216,7 +216,7 @@ class Ledger:
     ) -> bool:
         """Whether it is certain that a request could be granted if nothing else were.
 
-        The bundles of a gang may fit where no way to pack them was found: then this is
+        The bundles of a group may fit where no way to pack them was found: then this is
         false, and :meth:`infeasible_part` has nothing to say either.
         """
         return all(

@@ -9,7 +9,7 @@ on any model. Whoever grants them takes the units of the device that is chosen, 
 lease says those.
 
 A placement group requests all its bundles as one, their sum; its constraints carry the
-*gang*, which says how that is divided and how the parts lie. So a group is granted
+bundles, which say how that is divided and how the parts lie. So a group is granted
 whole or not at all, waits in the same queue as actors, and is given back as one.
 """
 
@@ -109,7 +109,7 @@ def amounts_with(amounts: Mapping[str, int], shares: Iterable[Share]) -> dict[st
 
 
 @final
-class Gang:
+class BundleRequest:
     """Bundles that are reserved together; equal if they request the same.
 
     Args:
@@ -156,13 +156,13 @@ class Gang:
         return [_described(bundle, nbytes) for bundle, nbytes in each]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Gang) and self._key == other._key
+        return isinstance(other, BundleRequest) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
 
     def __repr__(self) -> str:
-        return f"<Gang {self.strategy} of {'; '.join(self.described())}>"
+        return f"<BundleRequest {self.strategy} of {'; '.join(self.described())}>"
 
 
 class Unfit(NamedTuple):
@@ -191,7 +191,7 @@ class DeviceConstraints:
         apart: The devices of the actors that it is to be apart from.
         unfit: The devices on which something that it asks for cannot be had, or None if
             there are none.
-        gang: The bundles that a group's request is made of, or None for an actor's.
+        bundles: The bundles that a group's request is made of, or None for an actor's.
         gpu_memory: The bytes of one GPU's memory that it gets at the least; 0 for what
             its units are. Then those are the least that they come to on any model.
     """
@@ -202,7 +202,7 @@ class DeviceConstraints:
     near: frozenset[Device] | None = None
     apart: frozenset[Device] = frozenset()
     unfit: Unfit | None = None
-    gang: Gang | None = None
+    bundles: BundleRequest | None = None
     gpu_memory: int = 0
 
     @property
@@ -214,7 +214,8 @@ class DeviceConstraints:
     def are_in_bytes(self) -> bool:
         """Whether the units that are granted depend on the device."""
         return bool(
-            self.gpu_memory or (self.gang is not None and any(self.gang.gpu_memory))
+            self.gpu_memory
+            or (self.bundles is not None and any(self.bundles.gpu_memory))
         )
 
 
