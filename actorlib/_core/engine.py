@@ -149,6 +149,12 @@ class Refusal(NamedTuple):
     kind: type[Exception] = UnsupportedOptionError
 
 
+_SUSPENSION = Refusal(
+    "actors are suspended and resumed by the program that started the runtime: do it "
+    "there"
+)
+
+
 def _refusal(engine: Engine, verb: str) -> Exception:
     why, kind = engine.refusals[verb]
     return kind(why)
@@ -176,6 +182,8 @@ class Engine(Protocol):
         "leave": Refusal(
             "exit_actor() ends the actor whose code calls it: this is none", TypeError
         ),
+        "suspend": _SUSPENSION,
+        "resume": _SUSPENSION,
     }
 
     def create(self, spec: ActorSpec) -> ActorId:

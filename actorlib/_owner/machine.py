@@ -257,7 +257,7 @@ class LocalNode:
 
         return Checkpoints(self._host.environ)
 
-    def suspension_fault(self, lease: Lease, options: ActorOptions) -> str:
+    def checkpoint_fault(self, lease: Lease, options: ActorOptions) -> str:
         """Says why a worker's work cannot be taken off what it holds.
 
         Args:
@@ -276,7 +276,7 @@ class LocalNode:
             )
         grant = self.enforcement.grant(lease, options)
         for tier in grant.tiers:
-            if why := tier.suspension_fault(grant):
+            if why := tier.checkpoint_fault(grant):
                 return why
         from actorlib._enforcement.checkpoints import lease_fault  # noqa: PLC0415  # few ask for it
 

@@ -596,6 +596,7 @@ STATES = (
     "draining",
     "dead",
 )
+WAITING_STATES = ("pending", "restarting", "suspended")
 RAYS_STATES = ("dependencies_unready", "pending_creation")
 """Words of Ray's that no actor's state is, and that a filter understands."""
 

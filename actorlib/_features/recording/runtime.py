@@ -370,12 +370,7 @@ def _session_of(supervisor: ActorSupervisor) -> WorkerSession | None:
     if session is None or not session.channel.is_open:
         return None
     # Before it is alive, START may be still to come, in front of which nothing goes.
-    has_begun = supervisor.record.state in (
-        ActorState.ALIVE,
-        ActorState.SUSPENDED,
-        ActorState.DRAINING,
-    )
-    return session if has_begun else None
+    return None if supervisor.record.state is ActorState.STARTING else session
 
 
 def _described(record: ActorRecord, state: str = "") -> Actor:

@@ -14,5 +14,4 @@ In reading order:
 * ``creation``: what actors are made from, ready to be sent.
 * ``names``: names of actors, one for each name of a namespace.
 * ``gangs``: actors that are ranks: who meets whom, and how they end together.
-* ``reserved_port``: keeps the port where ranks meet.
 """

@@ -47,7 +47,7 @@ class ActorPlacement:
         pending: The lease that it waits for or was granted, once it is in line.
         waits_for_neighbours: Whether it is not in line yet, as an actor that it has
             to be near to, or apart from, has no place.
-        returns_to: The devices that it goes back to, while it is suspended; else None.
+        returns_to: The devices that a new lease has to be of; None for any.
     """
 
     def __init__(self, record: ActorRecord, placer: ActorPlacer) -> None:
@@ -71,12 +71,8 @@ class ActorPlacement:
     @property
     def is_awaited(self) -> bool:
         """Whether the actor has no lease, and may get one."""
-        may_get_one = self.record.state in (
-            ActorState.PENDING,
-            ActorState.RESTARTING,
-            ActorState.SUSPENDED,
-        )
-        return may_get_one and self.lease is None
+        ends = self.record.state in (ActorState.DRAINING, ActorState.DEAD)
+        return not ends and self.lease is None
 
     def settled(self) -> asyncio.Future[None]:
         """Gives what is done when the actor has a lease, or never will have one."""

@@ -214,7 +214,7 @@ class ActorSupervisor:
         if self._ends_for:
             raise SuspendError(f"{record.title} is about to end: {self._ends_for}")
         if record.lease is not None and (
-            why := self._starter.node.suspension_fault(record.lease, record.options)
+            why := self._starter.node.checkpoint_fault(record.lease, record.options)
         ):
             raise SuspendError(f"{record.title} cannot be suspended: {why}")
         if suspension is None:

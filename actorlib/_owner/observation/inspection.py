@@ -205,7 +205,7 @@ class Inspector:
             dead = f"{record.title} is dead: {record.exit}"
             earlier = supervisor.restarts.earlier_deaths
             return "\n  - ".join((f"{dead}\n{_EARLIER}", *earlier)) if earlier else dead
-        if record.state in (ActorState.RESTARTING, ActorState.SUSPENDED):
+        if record.state is ActorState.RESTARTING or record.lease is None:
             return f"{state}{supervisor.suspension}"
         held = ", ".join(
             map(describe_share, record.lease.shares if record.lease else ())
