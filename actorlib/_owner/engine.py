@@ -37,8 +37,8 @@ from actorlib._loops.loop_thread import ThreadedLoop
 from actorlib._options.callee import BoundMethod
 from actorlib._options.function_options import FunctionOptions
 from actorlib._options.runtime_env import InheritedEnv, refuse_env, refuse_ranks
+from actorlib._owner.actors.actor_record import ActorDefinition
 from actorlib._owner.actors.actor_table import ActorTable
-from actorlib._owner.actors.creation import ActorDefinition
 from actorlib._owner.calls.submission import CallSubmitter
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.observation.inspection import Inspector

@@ -50,8 +50,11 @@ if TYPE_CHECKING:
     from actorlib._options.actor_options import ActorOptions
     from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._options.shares import ActorShare
-    from actorlib._owner.actors.actor_record import ActorRecord
-    from actorlib._owner.actors.creation import ActorDefinition, EncodedArguments
+    from actorlib._owner.actors.actor_record import (
+        ActorDefinition,
+        ActorRecord,
+        EncodedArguments,
+    )
     from actorlib._owner.actors.gangs import Gangs, Member
     from actorlib._owner.actors.worker_session import SessionTable
     from actorlib._owner.calls.router import WorkerRoute

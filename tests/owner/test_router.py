@@ -102,7 +102,7 @@ class Called:
                 "A",
                 ActorOptions(**options),
                 lambda _: False,
-                lambda: None,
+                lambda: 0,
             ),
         )
         self.channel: Any = Sent()
@@ -290,7 +290,7 @@ async def test_call_when_calls_are_kept_then_scalars_are_its_payload() -> None:
         called.router.settle_scalar(kept.call, "kept")
         assert await kept == "kept"
     assert called.router.is_idle
-    assert not called.router.outlives
+    assert not called.router.survives_restart
 
 
 async def test_settle_scalar_when_nobody_waits_then_it_is_dropped(

@@ -11,7 +11,6 @@ In reading order:
 * ``worker_session``: one incarnation of a worker: from its first frame to its end.
 * ``restart_policy``: whether an actor that died is started anew, and when.
 * ``exit_reason``: why an actor is gone: what its process left behind, put in words.
-* ``creation``: what actors are made from, ready to be sent.
 * ``names``: names of actors, one for each name of a namespace.
 * ``gangs``: actors that are ranks: who meets whom, and how they end together.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import itertools
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._base.ids import ACTOR_KIND, GROUP_KIND, ActorId, new_id, prefix_of
 from actorlib._base.labels import Label
@@ -13,14 +13,46 @@ from actorlib._base.value import dataclass
 from actorlib._options.group_spec import GroupId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
+    from actorlib._base.ids import CountedId
     from actorlib._enforcement.tiers import Verdict
     from actorlib._options.actor_options import ActorOptions
     from actorlib._options.interface import Interface
+    from actorlib._options.resources import Resources
     from actorlib._processes.launcher import WorkerProcess
+    from actorlib._shm.memory import Payload
+    from actorlib._wire.function_code import ClassDefinition
     from actorlib.accelerators.base import Lease
     from actorlib.exceptions import Exit
+
+
+class ActorDefinition(NamedTuple):
+    """The class and the options of an actor, ready to be sent.
+
+    Attributes:
+        definition: The class; None if it is a worker of functions.
+        interface: The interface of the class.
+        options: The options of the actor.
+        runs: The resources of each call that it runs, if it is a worker of functions.
+    """
+
+    definition: ClassDefinition | None
+    interface: Interface
+    options: ActorOptions
+    runs: Resources | None = None
+
+
+class EncodedArguments(NamedTuple):
+    """The arguments of a constructor or a method, ready to be sent.
+
+    Attributes:
+        payload: The arguments.
+        borrowed: The borrowed references among them, or None.
+    """
+
+    payload: Payload
+    borrowed: Collection[CountedId] | None
 
 
 class ActorState(enum.Enum):

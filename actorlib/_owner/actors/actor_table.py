@@ -24,8 +24,12 @@ from actorlib._base.ids import (
     maker_of,
 )
 from actorlib._options.interface import Interface, method_of
-from actorlib._owner.actors.actor_record import ActorRecord, ActorState, Registry
-from actorlib._owner.actors.creation import ActorDefinition
+from actorlib._owner.actors.actor_record import (
+    ActorDefinition,
+    ActorRecord,
+    ActorState,
+    Registry,
+)
 from actorlib._owner.actors.names import ActorNames
 from actorlib._owner.actors.placement import ActorPlacer
 from actorlib._owner.actors.supervisor import ActorSupervisor
@@ -33,7 +37,6 @@ from actorlib._owner.actors.worker_session import SessionTable
 from actorlib._owner.calls.call_policy import CallPolicy
 from actorlib._owner.calls.deadlines import Clock
 from actorlib._owner.calls.router import CallRouter, WorkerRoute
-from actorlib._owner.functions.read_signal import have_actor_read
 from actorlib._owner.functions.task_pool import TaskPool
 from actorlib._owner.machine import WorkerStarter
 from actorlib._owner.objects.objects import ObjectTable
@@ -54,7 +57,7 @@ if TYPE_CHECKING:
 
     from actorlib._options.actor_options import ActorOptions
     from actorlib._options.runtime_options import RuntimeOptions
-    from actorlib._owner.actors.creation import EncodedArguments
+    from actorlib._owner.actors.actor_record import EncodedArguments
     from actorlib._owner.actors.worker_session import WorkerSession
     from actorlib._owner.machine import LocalNode
     from actorlib._scheduler.catalogue import Demand
@@ -268,7 +271,7 @@ class ActorTable:
             record.method,
             record.options,
             record.interface.awaits,
-            partial(have_actor_read, supervisor),
+            lambda: supervisor.pid,
         )
         return CallRouter(
             self.references,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from actorlib._enforcement.tiers import Verdict
-    from actorlib._owner.actors.creation import ActorDefinition, EncodedArguments
+    from actorlib._owner.actors.actor_record import ActorDefinition, EncodedArguments
     from actorlib._owner.actors.placement import ActorPlacement
     from actorlib._owner.actors.suspension import Suspension
     from actorlib._owner.actors.worker_session import WorkerSession
@@ -389,7 +389,7 @@ class ActorSupervisor:
                 if _log.isEnabledFor(logging.INFO):
                     self._tell_of_lease(lease, self._now() - since)
                 how = await self._run_worker(lease, encoded)
-                if self._ends_for and not self.route.outlives:
+                if self._ends_for and not self.route.survives_restart:
                     break  # there is nothing left to be restarted for
                 follows = self.restarts.follows(how, self._now(), self._fault)
                 if isinstance(follows, GiveUp):

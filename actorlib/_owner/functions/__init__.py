@@ -13,5 +13,4 @@ In reading order:
   ends them.
 * ``task_slots``: gives workers of functions their slots: from the machine, or a
   placement group.
-* ``read_signal``: has a worker read while the user's code runs there.
 """

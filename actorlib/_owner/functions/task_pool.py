@@ -285,7 +285,7 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         worker.tell((CANCEL, call))
         if recursive:
             worker.cancel_children(call)
-        worker.interrupt()
+        worker.wake_worker()
 
     def label_of(self, call: int) -> str:
         """What a call without an answer is called in messages; see ResultOwner."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from actorlib._owner.calls.router import WorkerRoute
-from actorlib._owner.functions.read_signal import UNSENT_DELAY, ask_to_read
 from actorlib._owner.functions.task_queue import (
     FunctionEntry,
     Task,
@@ -67,7 +66,6 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         lease: What it holds for the call that runs, if its queue gives that.
         wait_number: The number there of the wait of its call.
         pending_cpus: Its place in line for its CPUs, if it is in line.
-        is_interrupting: Whether the signal is about to be sent.
         answers_before: How many calls it had answered when stuck ones were looked for.
         idle_since: When it ran its last call.
         last_call: The number of the call that ran when its process ended; 0 if unknown.
@@ -83,15 +81,15 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         supervisor: ActorSupervisor,
     ) -> None:
         super().__init__()
-        WorkerRoute.__init__(self, supervisor.idle)
+        WorkerRoute.__init__(
+            self, supervisor.idle, supervisor.ended.get_loop(), lambda: supervisor.pid
+        )
         self.queue = queue
         self.supervisor = supervisor
         self._references = references
-        self._loop = supervisor.ended.get_loop()
         self.lease: Lease | None = None
         self.wait_number = 0
         self.pending_cpus: PendingLease | None = None
-        self.is_interrupting = False
         self.answers_before = -1
         self.idle_since = 0.0
         self.last_call = 0
@@ -159,22 +157,6 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         if ran is None or len(self.tasks) <= refused:
             return ()
         return (ran.entry.code.label,)
-
-    def interrupt(self) -> None:
-        """Has the worker read what was sent, though a function runs there."""
-        if not self.is_interrupting:
-            self.is_interrupting = True
-            # Behind what this turn of the loop has gathered for it.
-            self._loop.call_soon(self._send_signal)
-
-    def _send_signal(self) -> None:
-        self.is_interrupting = False
-        if not self.tasks:
-            return
-        channel = self.channel
-        if channel is not None and ask_to_read(self.supervisor.pid, channel):
-            self.is_interrupting = True
-            self._loop.call_later(UNSENT_DELAY, self._send_signal)
 
 
 class IdleWorkers:
@@ -316,7 +298,7 @@ class StuckCallMonitor:
             if worker.answer_count == worker.answers_before and not worker.is_stuck:
                 worker.is_stuck = True
                 worker.tell((RETURN_UNSTARTED,))
-                worker.interrupt()
+                worker.wake_worker()
             worker.answers_before = worker.answer_count
         if self.is_watching:
             self.watch()

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._base.log import warn
 from actorlib._options.resources import CPU, MEMORY
-from actorlib._owner.actors.creation import EncodedArguments
+from actorlib._owner.actors.actor_record import EncodedArguments
 from actorlib._owner.functions.task_worker import IdleWorkers, StuckCallMonitor
 from actorlib._rows.snapshot import WorkerGroupInfo
 from actorlib._scheduler.request import described
