@@ -14,7 +14,7 @@ from actorlib._scheduler.bundles import _units_by_device
 
 if TYPE_CHECKING:
     from actorlib._owner.actors.actor_record import Registry
-    from actorlib._owner.actors.names import NameTable
+    from actorlib._owner.actors.names import ActorNames
     from actorlib._owner.calls.call_table import CallTable
     from actorlib._owner.calls.mailbox import Mailbox
     from actorlib._scheduler.bundles import Bundles
@@ -55,7 +55,7 @@ def check_calls(calls: CallTable[Any, Any]) -> None:
     assert all(call.target is not None for call in calls.deferred.values())
 
 
-def check_names(names: NameTable) -> None:
+def check_names(names: ActorNames) -> None:
     """Each name and its actor know one another."""
     assert {actor: name for name, actor in names._actors.items()} == names._names
 

@@ -1,8 +1,8 @@
-"""The table of a runtime's actors: their supervisors, and who holds which of them.
+"""The supervisors of a runtime's actors, and who holds which actor.
 
-Creation, what workers ask for, and the count of handles meet here: an actor lives while
-somebody holds it or it has something to do, and is forgotten when it is dead and nobody
-holds it any more.
+Creation, requests of workers and the count of handles meet here. An actor lives while a
+process holds it or it has calls to do. It is forgotten when it is dead and no process
+holds it.
 """
 
 from __future__ import annotations
@@ -66,32 +66,32 @@ if TYPE_CHECKING:
 
 
 class ActorTable:
-    """Keeps the actors of one runtime, and what they share.
+    """Keeps the actors of one runtime, and the parts that they share.
 
     Args:
-        engine: Whose they are; handles and refs are pickled for it.
-        machine: Where they run.
-        options: How the runtime behaves.
+        engine: The engine of handles and refs that are pickled.
+        machine: Where the actors run.
+        options: The options of the runtime.
 
     Attributes:
         loop: The owner's loop.
-        clock: Says which calls' time is over.
+        clock: Watches the deadlines of calls.
         registry: The actors and their states.
-        refcount: Who has a handle of which.
-        references: Counts what travels in payloads, and ends what nobody holds.
-        object_store: What large values are shared in.
-        by_id: Those that live, or that somebody holds.
-        placer: Says what they ask for, and asks for it.
-        scheduler: Who gets what of the machine, and who waits for it.
-        groups: The placement groups that some of them are in.
-        pool: Takes the calls of functions.
-        sessions: The pipes to workers and clients.
+        refcount: Which process holds what.
+        references: Counts the references in payloads, and ends what no process holds.
+        object_store: The shared memory for large values.
+        by_id: The supervisors of actors that live or are held.
+        placer: Makes and places their requests.
+        scheduler: Grants leases of the machine.
+        groups: The placement groups.
+        pool: Runs the calls of functions.
+        sessions: The sessions of workers and clients.
         starter: Starts workers.
-        inquiries: Asks workers what only they know.
-        actor_names: Who answers to which name.
-        objects: What refs inside of values stand for.
-        watch: Told of each actor that is made; None while nobody wants to know.
-        on_forget: Told of each actor that is forgotten; Inspector sets it.
+        inquiries: Asks workers for what only they know.
+        actor_names: The names of actors.
+        objects: The objects of refs inside of values.
+        watch: Receives each actor that is created, if set.
+        on_forget: Receives each actor that is forgotten; Inspector sets it.
     """
 
     on_forget: Callable[[ActorSupervisor], None]
@@ -166,33 +166,29 @@ class ActorTable:
         *,
         is_nested: bool = False,
     ) -> None:
-        """Creates an actor, dead at once if it can never be placed.
+        """Creates an actor; it is dead at once if it can never be placed.
 
         Args:
             actor: Its id.
             definition: Its class and options.
-            arguments: For the constructor, why there are none, or a future of them.
-            make_route: Makes the way to a worker of functions; None for an actor.
-            is_nested: Whether a worker asks for it.
+            arguments: For the constructor: encoded, their error, or a future of them.
+            make_route: Makes the route to a worker of functions; None for an actor.
+            is_nested: Whether a worker creates it.
         """
-        face, options, is_actor = (
-            definition.interface,
-            definition.options,
-            definition.runs is None,
-        )
+        options = definition.options
         record = ActorRecord(
             id=actor,
-            interface=face,
+            interface=definition.interface,
             options=options,
-            is_actor=is_actor,
+            is_actor=definition.runs is None,
             is_nested=is_nested,
             created_at=time.time(),
         )
-        taken = self.starter.gangs.enter(record) if options.torch else ""
+        never = self.starter.gangs.enter(record) if options.torch else ""
         self.registry.add(record)
         if options.name is not None:
             self.actor_names.enter(actor, options.name, options)
-        if definition.options.is_detached:
+        if options.is_detached:
             self.refcount.add(actor, RUNTIME)
         supervisor = self.by_id[actor] = ActorSupervisor(
             definition,
@@ -206,16 +202,16 @@ class ActorTable:
         removed = ""
         if options.group is not None:
             removed = self.groups.add_member(options.group, actor, supervisor.evict)
-        never = removed or taken or None
-        if not never and self.placer.awaits_neighbours(options):
-            never = self._enforcement.refusal(record.label, options, options.request)
-        elif not never:
-            never = self.placer.refusal(record)
-        if never is not None:
-            # Whoever creates it has no handle yet, and it must not be forgotten before.
+        refusal = removed or never or None
+        if not refusal and self.placer.awaits_neighbours(options):
+            refusal = self._enforcement.refusal(record.label, options, options.request)
+        elif not refusal:
+            refusal = self.placer.refusal(record)
+        if refusal is not None:
+            # Its creator has no handle yet, and it must not be forgotten before.
             self.refcount.add(actor, OWNER)
             self.loop.call_soon(self.references.release, actor, OWNER)
-            error = ActorUnschedulableError(never, actor_id=actor.hex())
+            error = ActorUnschedulableError(refusal, actor_id=actor.hex())
             record.was_evicted = bool(removed)
             supervisor.refuse(error, arguments)
         else:
@@ -234,25 +230,24 @@ class ActorTable:
         """Creates the supervisor of a worker of functions.
 
         Args:
-            label: What it is called.
-            options: What it asks for itself.
-            demand: What it asks for with its calls.
-            arguments: None, as they are sent.
-            make_route: Makes the way to it.
+            label: Its name in messages.
+            options: The options of the worker.
+            demand: What each of its calls requests.
+            arguments: The empty arguments, encoded.
+            make_route: Makes the route to it.
             is_nested: Whether a call of a worker needs it.
         """
-        nobody = method_of(_nothing)
-        interface = Interface(label, nobody, {})
+        interface = Interface(label, method_of(_nothing), {})
         actor = self.registry.new_id()
         definition = ActorDefinition(None, interface, options, demand.resources)
         self.create(actor, definition, arguments, make_route, is_nested=is_nested)
         return self.by_id[actor]
 
     def attach(self, frame: Frame) -> None:
-        """Attaches a feature to all workers, those that start too; or changes it.
+        """Attaches a feature to all workers, including those that start later.
 
         Args:
-            frame: What each of them gets; it replaces an earlier one of its kind.
+            frame: Sent to each worker; it replaces an earlier one of its kind.
         """
         self.starter.attached[frame[0]] = frame
         for supervisor in self:
@@ -260,7 +255,10 @@ class ActorTable:
                 supervisor.session.channel.send(frame)
 
     def detach(self, frame: Frame) -> None:
-        """Switches a feature off in all workers; those that start do not load it."""
+        """Disables a feature in all workers.
+
+        Workers that start later do not load it.
+        """
         self.attach(frame)
         del self.starter.attached[frame[0]]
 
@@ -286,15 +284,15 @@ class ActorTable:
     def create_for(
         self, actor: ActorId, definition: ActorDefinition, maker: WorkerSession
     ) -> asyncio.Future[EncodedArguments]:
-        """Creates an actor that a worker makes; gives what takes its arguments.
+        """Creates an actor for a worker; returns the future of its arguments.
 
         Raises:
-            ProtocolError: There is one by that id.
+            ProtocolError: The id exists.
         """
         if self.registry.find(actor) is not None:
             raise ProtocolError(f"actor {actor.hex()} is made a second time")
         self.refcount.add(actor, maker.number)
-        # Actors that workers of functions make outlive those.
+        # Actors that workers of functions create live on after those.
         is_bound = maker.actor not in self.pool.workers.by_id
         if is_bound and not definition.options.is_detached:
             self._made_by.setdefault(maker.number, set()).add(actor)
@@ -304,21 +302,21 @@ class ActorTable:
         return arguments
 
     def _holder_names(self) -> dict[int, str]:
-        """Names the holders of leases, by the ids of these objects."""
-        found = {
+        """Returns the names of the holders of leases, by the ``id()`` of the leases."""
+        names = {
             id(lease): supervisor.record.title
             for supervisor in self.by_id.values()
             if (lease := supervisor.placement.lease) is not None
         }
         for worker in self.pool.workers.by_id.values():
             lease = worker.lease or worker.supervisor.placement.lease
-            found[id(lease)] = worker.title
+            names[id(lease)] = worker.title
         for group in self.groups:
-            found[id(group.lease)] = group.spec.label
+            names[id(group.lease)] = group.spec.label
         for drain in self.placer.draining:
             if drain.lease is not None:
-                found[id(drain.lease)] = drain.holder
-        return found
+                names[id(drain.lease)] = drain.holder
+        return names
 
     def _find_worker(self, process: object) -> ActorSupervisor | None:
         return next(
@@ -326,7 +324,7 @@ class ActorTable:
         )
 
     def _make_room(self) -> None:
-        """Ends workers of functions that do nothing, as somebody waits for a place."""
+        """Ends idle workers of functions, as a request waits."""
         self.pool.workers.idle.make_room()
 
     def _give_back_references(self, session: WorkerSession) -> None:
@@ -345,7 +343,7 @@ class ActorTable:
                 else "the actor that made it ended"
             )
 
-    # What becomes of what is held, or not any more.
+    # References that begin or end.
 
     def _held(self, counted: CountedId) -> None:
         kind = kind_of(counted)
@@ -373,7 +371,7 @@ class ActorTable:
         self._forget_if_over(supervisor)
 
     def _on_dead(self, supervisor: ActorSupervisor) -> None:
-        """Forgets an actor that is dead, and what it had is back."""
+        """Removes a dead actor from all tables; forgets it if no process holds it."""
         actor, options = supervisor.record.id, supervisor.record.options
         self.placer.forget(supervisor.record)
         if options.group is not None:
@@ -400,4 +398,4 @@ class ActorTable:
 
 
 def _nothing() -> None:
-    """Stands for the constructor of a worker of functions: it takes nothing."""
+    """Serves as the constructor of a worker of functions, without parameters."""
