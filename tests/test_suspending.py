@@ -506,7 +506,7 @@ async def test_handle_when_the_last_one_is_gone_then_a_suspended_actor_ends(
     del actor
     error = await raised(held)
 
-    assert "nobody held a handle of it any more, and it was suspended" in str(error)
+    assert "no process held a handle of it, and it was suspended" in str(error)
     assert runtime.snapshot().actors == ()
 
 

@@ -92,12 +92,12 @@ def test_leave_when_it_has_no_name_then_nothing_happens(names: Names) -> None:
 @pytest.mark.parametrize(
     ("answering", "said"),
     [
-        ([], "nobody"),
+        ([], "no actor"),
         ([("there", "count")], "'there'"),
         ([("here", "counter"), ("there", "other")], "did you mean 'counter'?"),
         ([("here", "zebra")], "there is 'zebra'"),
         ([("here", f"z{n}") for n in range(7)], "and 2 more"),
-        ([("there", "zebra")], "nobody"),
+        ([("there", "zebra")], "no actor"),
     ],
 )
 def test_advice_when_a_name_is_not_there_then_what_is(

@@ -367,7 +367,7 @@ class ActorTable:
         supervisor = self.by_id.get(actor)
         if supervisor is None:
             return
-        supervisor.end_when_idle("nobody held a handle of it any more")
+        supervisor.end_when_idle("no process held a handle of it")
         self._forget_if_over(supervisor)
 
     def _on_dead(self, supervisor: ActorSupervisor) -> None:

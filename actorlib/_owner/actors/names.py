@@ -125,4 +125,4 @@ def advice(name: str, namespace: str, answering: list[tuple[str, str]]) -> str:
         return f"there {'is' if len(here) == 1 else 'are'} {listed}" + (
             f" and {len(here) - 5} more" if len(here) > 5 else ""
         )
-    return "nobody has a name there"
+    return "no actor has a name there"

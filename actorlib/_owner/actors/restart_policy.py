@@ -228,8 +228,8 @@ class Restarts:
         if history.is_free:
             text = "which does not count"
         wait = history.last - now
-        shown = f"{wait:.2g}" if wait < 10 else f"{wait:.0f}"
-        return f"{text}, in {shown} s" if wait > 0 else text
+        seconds = f"{wait:.2g}" if wait < 10 else f"{wait:.0f}"
+        return f"{text}, in {seconds} s" if wait > 0 else text
 
 
 def _line(how: Exit) -> str:

@@ -184,8 +184,8 @@ class Mailbox(Generic[R]):
         The arguments of a call that was sent and cannot be sent again belong to the
         worker.
         """
-        kept = {number: call.frame for number, call in self.kept.items()}
-        for frame in (kept | self.waiting).values():
+        frames = {number: call.frame for number, call in self.kept.items()}
+        for frame in (frames | self.waiting).values():
             if frame[3]:
                 yield frame[2], frame[3]
 
@@ -195,38 +195,38 @@ class Mailbox(Generic[R]):
         """Returns the current number of a call from the one that it was posted with."""
         return self._renumbered.get(number, number)
 
-    def again(self, number: int, left: Retries) -> Frame | None:
+    def again(self, number: int, retries: Retries) -> Frame | None:
         """Returns the frame of a failed call that is sent again, or None if it is lost.
 
         It gets a new number behind all calls that were sent meanwhile.
 
         Args:
             number: Its number so far.
-            left: Its remaining retries.
+            retries: Its remaining retries.
         """
-        kept = self.kept.get(number)
-        if kept is None or number not in self.answerable:
+        call = self.kept.get(number)
+        if call is None or number not in self.answerable:
             return None
         self.release(number)
-        again = self.calls.renumber(number)
-        frame = (kept.frame[0], again, *kept.frame[2:])
-        self._renumbered[kept.first] = again
-        self.kept[again] = kept._replace(frame=frame, retries=left)
+        new_number = self.calls.renumber(number)
+        frame = (call.frame[0], new_number, *call.frame[2:])
+        self._renumbered[call.first] = new_number
+        self.kept[new_number] = call._replace(frame=frame, retries=retries)
         return frame
 
     def release(self, number: int) -> Frame | None:
         """Keeps a call no longer; returns its frame if it was kept."""
-        kept = self.kept.pop(number, None)
-        if kept is None:
+        call = self.kept.pop(number, None)
+        if call is None:
             return None
-        self._renumbered.pop(kept.first, None)
-        return kept.frame
+        self._renumbered.pop(call.first, None)
+        return call.frame
 
     @property
     def survives_restart(self) -> bool:
         """Whether a call would wait for the actor if it died and was restarted."""
-        left = map(self._retries_left, self.kept)
-        return bool(self.waiting) or any(retries is not None for retries in left)
+        retries = map(self._retries_left, self.kept)
+        return bool(self.waiting) or any(one is not None for one in retries)
 
     # The end of a process.
 
@@ -254,8 +254,8 @@ class Mailbox(Generic[R]):
         """Lists the calls that another actor may get, after the end of the process."""
         return [
             number
-            for number, kept in self.kept.items()
-            if kept.mover is not None and self._retries_left(number) is not None
+            for number, call in self.kept.items()
+            if call.mover is not None and self._retries_left(number) is not None
         ]
 
     def moved(self, number: int) -> None:
@@ -271,11 +271,11 @@ class Mailbox(Generic[R]):
 
     def _retries_left(self, number: int) -> Retries | None:
         """Returns the retries of a kept call after the end of the process, or None."""
-        kept, ran = self.kept[number], self._ran(number)
-        if kept.runs_once and self._may_have_begun(number):
+        call, ran = self.kept[number], self._ran(number)
+        if call.runs_once and self._may_have_begun(number):
             return None
-        is_in_vain = self._deaths_in_vain > MOST_IN_VAIN and kept.retries.times >= 0
-        return None if is_in_vain and not ran else kept.retries.after_end(ran=ran)
+        is_in_vain = self._deaths_in_vain > MOST_IN_VAIN and call.retries.times >= 0
+        return None if is_in_vain and not ran else call.retries.after_end(ran=ran)
 
     def interrupted(self) -> tuple[list[R], list[Frame]]:
         """Decides the calls of an actor that died and is restarted.
@@ -289,15 +289,15 @@ class Mailbox(Generic[R]):
         frames: list[Frame] = []
         again: dict[int, Frame] = {}
         for number in list(self.calls.posted):
-            kept = self.kept.get(number)
+            call = self.kept.get(number)
             waits = number in self.waiting
-            if kept is None and waits:
+            if call is None and waits:
                 continue
-            left = None if kept is None else self._retries_left(number)
-            if kept is not None and left is not None:
-                self.kept[number] = kept._replace(retries=left)
+            retries = None if call is None else self._retries_left(number)
+            if call is not None and retries is not None:
+                self.kept[number] = call._replace(retries=retries)
                 if not waits:
-                    again[number] = kept.frame
+                    again[number] = call.frame
                 continue
             self.waiting.pop(number, None)
             target = self.calls.drop(number)

@@ -489,19 +489,19 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         sent = mailbox.answerable.get(number)
         target = None if sent is None else sent[0]
         if type(target) is ObjectRef and frame[0] == RESULT and frame[2] is None:
-            kept: KeptValue | None = None
+            kept_value: KeptValue | None = None
             try:
                 payload = frame[3]
                 value = decode(payload)
                 if type(payload) is not bytes:
-                    kept = kept_with(value, payload)
+                    kept_value = kept_with(value, payload)
                 elif type(value) not in IMMUTABLE:  # kept_with(), inlined
-                    kept = payload, None, None, False
+                    kept_value = payload, None, None, False
             except BaseException as error:  # noqa: BLE001  # loading runs the user's code
                 fail_to_load(target, error)
             else:
                 if not target.done():
-                    target.set_result(value, kept)
+                    target.set_result(value, kept_value)
         elif number >= LINKED:
             self.callers.answer(frame)
         else:
@@ -620,15 +620,15 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
     def _goes_again(self, answer: Frame) -> bool:
         """Whether a failed call is sent again; otherwise it is kept no longer."""
         mailbox, number = self._mailbox, answer[1]
-        kept = mailbox.kept.get(number)
-        if kept is None:
+        call = mailbox.kept.get(number)
+        if call is None:
             return False
         mailbox.note_finished()
-        left = None
+        retries = None
         if not self._is_draining:
-            left = retries_after(kept.retries, answer, self._references)
-        if left is not None:
-            frame = mailbox.again(number, left)
+            retries = retries_after(call.retries, answer, self._references)
+        if retries is not None:
+            frame = mailbox.again(number, retries)
             if frame is not None and self.channel is not None:
                 self._timekeeper.rename(number, frame[1])
                 self.channel.send(frame)
@@ -646,19 +646,19 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
 
     def _move(self, number: int) -> None:
         mailbox = self._mailbox
-        kept, (target, method, _) = mailbox.kept[number], self.calls.posted[number]
+        call, (target, method, _) = mailbox.kept[number], self.calls.posted[number]
         reader = awaited(target)
-        if kept.mover is None or reader is None or _has_items(reader):
+        if call.mover is None or reader is None or _has_items(reader):
             return
-        actor = kept.mover()
+        actor = call.mover()
         router = None if actor is None else self._find_router(actor)
         if router is None or router is self:
             return
         timed = self._timed.get(number)
         deadline = None if timed is None else timed.deadline
-        frame = kept.frame
+        frame = call.frame
         headers = frame[4] if frame[0] == CALL_WITH else None
-        terms = CallTerms(headers, mailbox.left_of(number), deadline, kept.mover)
+        terms = CallTerms(headers, mailbox.left_of(number), deadline, call.mover)
         if not router.adopt(reader, method, frame[3], frame[-1], terms):
             return
         mailbox.moved(number)
@@ -822,7 +822,7 @@ def give_item(
         with passing(references, borrowed, OWNER):
             cast("Any", target).item(frame)
     else:
-        raise ProtocolError(f"an item of call {number}, which is no stream")
+        raise ProtocolError(f"an item of call {number}, which is not a stream")
 
 
 def _has_items(reader: ObjectRef[Any] | StreamReader) -> bool:

@@ -317,7 +317,7 @@ class TaskWorkers:
                 queue.slots.leave(pending)
             worker, backlog.starting_worker = backlog.starting_worker, None
             if worker is not None:
-                worker.supervisor.kill("nobody needed it any more")
+                worker.supervisor.kill("no call needed it")
 
     # Starts and ends of workers.
 
