@@ -12,7 +12,7 @@ from helpers.actors import Stop, running
 from helpers.calls import raised
 from helpers.drivers import FakeDriver
 from helpers.gpus import Model, OneCard
-from helpers.invariants import check_mailbox, check_registry
+from helpers.invariants import check_actors, check_mailbox
 from helpers.turns import next_turn
 
 import actorlib
@@ -104,7 +104,7 @@ def stop() -> Any:
 def _table() -> list[ActorSupervisor]:
     """All supervisors, if nothing is wrong with what they keep."""
     engine = cast("LocalEngine", find_engine())
-    check_registry(engine.actor_table.registry)
+    check_actors(engine.actor_table)
     for supervisor in engine.actor_table:
         check_mailbox(supervisor.router._mailbox)  # pyright: ignore[reportPrivateUsage]  # nobody else asks
     return list(engine.actor_table)

@@ -155,7 +155,7 @@ class LocalEngine(RuntimeEngine):
             self.actor_table, self.requests.links, options.actor_history
         )
         self._clients: Clients | None = None
-        process = self.actor_table.registry.prefix(0)
+        process = self.actor_table.ids.prefix(0)
         self.context = RuntimeContext(
             namespace=options.namespace,
             job_id=process[:4].hex(),
@@ -180,7 +180,7 @@ class LocalEngine(RuntimeEngine):
             self.actor_table.groups,
             self.portal,
             self.loop,
-            self.actor_table.registry.new_group_id,
+            self.actor_table.ids.new_group_id,
             self._check_taking,
         )
         self._wakeup = SignalWakeup(self.loop)
@@ -214,7 +214,7 @@ class LocalEngine(RuntimeEngine):
         name = spec.interface.class_name
         definition = self._definitions.of(name, spec.source, spec.sent)
         arguments = self._submitter.arguments(name, spec.args, spec.kwargs)
-        actor = self.actor_table.registry.new_id()
+        actor = self.actor_table.ids.new_id()
         made_of = ActorDefinition(definition, spec.interface, spec.options)
         self.actor_table.create(
             actor, made_of, self._submitter.constructor_arguments(arguments)

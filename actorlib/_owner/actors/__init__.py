@@ -2,8 +2,8 @@
 
 In reading order:
 
-* ``actor_record``: the actors of one runtime, their definitions and states.
-* ``actor_table``: the supervisors of a runtime's actors, and who holds which actor.
+* ``actor_record``: the definition, the state and the id of an actor.
+* ``actor_table``: the supervisors of a runtime's actors, and their holders.
 * ``placement``: an actor's request, its wait in line, and its lease.
 * ``supervisor``: manages one actor from its creation until it is dead for good.
 * ``suspension``: suspends and resumes an actor; its process lives on without its share.

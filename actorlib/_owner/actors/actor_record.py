@@ -1,4 +1,4 @@
-"""The actors of one runtime, their definitions and states."""
+"""The definition, the state and the id of an actor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from actorlib._base.value import dataclass
 from actorlib._options.group_spec import GroupId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
 
     from actorlib._base.ids import CountedId
     from actorlib._enforcement.tiers import Verdict
@@ -177,8 +177,8 @@ class ActorRecord:
         return f"<{self.label} {self.id.hex()} {self.state.value}>"
 
 
-class Registry:
-    """Every actor of one runtime, living or dead, by id; makes ids.
+class RuntimeIds:
+    """Makes the ids of one runtime.
 
     Args:
         runtime: Four bytes that distinguish this runtime from others on the machine.
@@ -188,17 +188,6 @@ class Registry:
         self._runtime = runtime
         self._own_prefix = prefix_of(runtime, 0)
         self._counter = itertools.count(1)
-        self._records: dict[ActorId, ActorRecord] = {}
-
-    def __repr__(self) -> str:
-        counts = dict.fromkeys(ActorState, 0)
-        for record in self._records.values():
-            counts[record.state] += 1
-        listed = ", ".join(f"{n} {state.value}" for state, n in counts.items() if n)
-        return f"<Registry {listed or 'empty'}>"
-
-    def __iter__(self) -> Iterator[ActorRecord]:
-        return iter(list(self._records.values()))
 
     def prefix(self, maker: int) -> bytes:
         """Returns the first eight bytes of the ids of what a process creates.
@@ -215,20 +204,3 @@ class Registry:
     def new_group_id(self) -> GroupId:
         """Makes an id for a placement group that the owner creates."""
         return GroupId(new_id(self._own_prefix, GROUP_KIND, next(self._counter)))
-
-    def add(self, record: ActorRecord) -> None:
-        """Registers a new actor.
-
-        Raises:
-            LookupError: The id is registered already: a bug.
-        """
-        if record.id in self._records:
-            raise LookupError(f"{record!r} is registered already")
-        self._records[record.id] = record
-
-    def forget(self, actor: ActorId) -> None:
-        self._records.pop(actor, None)
-
-    def find(self, actor: ActorId) -> ActorRecord | None:
-        """Returns the record of an actor, or None if it is forgotten or unknown."""
-        return self._records.get(actor)

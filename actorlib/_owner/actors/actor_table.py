@@ -1,4 +1,4 @@
-"""The supervisors of a runtime's actors, and who holds which actor.
+"""The supervisors of a runtime's actors, and their holders.
 
 Creation, requests of workers and the count of handles meet here. An actor lives while a
 process holds it or it has calls to do. It is forgotten when it is dead and no process
@@ -28,7 +28,7 @@ from actorlib._owner.actors.actor_record import (
     ActorDefinition,
     ActorRecord,
     ActorState,
-    Registry,
+    RuntimeIds,
 )
 from actorlib._owner.actors.names import ActorNames
 from actorlib._owner.actors.placement import ActorPlacer
@@ -76,7 +76,7 @@ class ActorTable:
     Attributes:
         loop: The owner's loop.
         clock: Watches the deadlines of calls.
-        registry: The actors and their states.
+        ids: Makes ids.
         refcount: Which process holds what.
         references: Counts the references in payloads, and ends what no process holds.
         object_store: The shared memory for large values.
@@ -101,7 +101,7 @@ class ActorTable:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self._enforcement = machine.enforcement
-        self.registry = Registry(os.urandom(4))
+        self.ids = RuntimeIds(os.urandom(4))
         self.refcount = RefCount()
         self.references = BorrowedReferences(self.refcount, self._held, self._unheld)
         self.object_store = ObjectStore(
@@ -112,7 +112,7 @@ class ActorTable:
         self.watch: Callable[[ActorSupervisor], None] | None = None
         self._made_by: dict[int, set[ActorId]] = {}
         self.clock = Clock(self.loop)
-        self.objects = ObjectTable(engine, self.registry.prefix(0), self.references)
+        self.objects = ObjectTable(engine, self.ids.prefix(0), self.references)
         self.scheduler = Scheduler(
             machine.capacity,
             machine.inventory,
@@ -137,7 +137,7 @@ class ActorTable:
         self.inquiries = Inquiries(self.loop)
         self.sessions = SessionTable(
             self.loop,
-            self.registry,
+            self.ids,
             self.refcount,
             self.object_store.memory,
             {
@@ -185,7 +185,6 @@ class ActorTable:
             created_at=time.time(),
         )
         never = self.starter.gangs.enter(record) if options.torch else ""
-        self.registry.add(record)
         if options.name is not None:
             self.actor_names.enter(actor, options.name, options)
         if options.is_detached:
@@ -238,7 +237,7 @@ class ActorTable:
             is_nested: Whether a call of a worker needs it.
         """
         interface = Interface(label, method_of(_nothing), {})
-        actor = self.registry.new_id()
+        actor = self.ids.new_id()
         definition = ActorDefinition(None, interface, options, demand.resources)
         self.create(actor, definition, arguments, make_route, is_nested=is_nested)
         return self.by_id[actor]
@@ -289,7 +288,7 @@ class ActorTable:
         Raises:
             ProtocolError: The id exists.
         """
-        if self.registry.find(actor) is not None:
+        if actor in self.by_id:
             raise ProtocolError(f"actor {actor.hex()} is made a second time")
         self.refcount.add(actor, maker.number)
         # Actors that workers of functions create live on after those.
@@ -391,9 +390,7 @@ class ActorTable:
             actor
         ):
             return
-        is_known = self.by_id.pop(actor, None) is not None
-        self.registry.forget(actor)
-        if is_known:
+        if self.by_id.pop(actor, None) is not None:
             self.on_forget(supervisor)
 
 

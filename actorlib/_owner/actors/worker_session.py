@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._base.ids import ActorId, CountedId
-    from actorlib._owner.actors.actor_record import Registry
+    from actorlib._owner.actors.actor_record import RuntimeIds
     from actorlib._owner.objects.refcount import RefCount
     from actorlib._owner.teardown import Phase
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
@@ -76,7 +76,7 @@ class SessionTable:
 
     Args:
         loop: The owner's loop.
-        registry: Makes the prefixes of ids.
+        ids: Makes the prefixes of ids.
         refcount: Which process holds what: a worker lends only what it holds or has
             made.
         memory: The shared memory of the owner.
@@ -94,13 +94,13 @@ class SessionTable:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        registry: Registry,
+        ids: RuntimeIds,
         refcount: RefCount,
         memory: SharedMemory,
         cleanup: Mapping[Callable[[WorkerSession], object], Phase],
     ) -> None:
         self.loop = loop
-        self.registry = registry
+        self.ids = ids
         self.refcount = refcount
         self.memory = memory
         self.cleanup = cleanup
@@ -149,7 +149,7 @@ class WorkerSession:
     ) -> None:
         self.actor = actor
         self.number = next(sessions.numbers)
-        self.prefix = sessions.registry.prefix(self.number)
+        self.prefix = sessions.ids.prefix(self.number)
         self.constructor_error: BaseException | None = None
         self.constructor_summary = ""
         self.constructor_traceback = ""

@@ -104,7 +104,7 @@ class Clients:
         table = self._table
         session = ClientSession(
             table.sessions,
-            table.registry.new_id(),  # of no actor: nobody finds it
+            table.ids.new_id(),  # of no actor: nobody finds it
             ClientProcess(table.loop, sock, pid),
             _NoAnswers(),
             _refuse_name,
