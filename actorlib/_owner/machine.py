@@ -485,7 +485,7 @@ class WorkerStarter:
         store.enter(session, process.sock)
         session.cleanup.add(
             Phase.EVIDENCE,
-            lambda gone: route.note_cells(store.call_cells(gone.prefix), record),
+            lambda gone: route.note_cells(store.call_cells(gone.prefix)),
         )
         if record.options.torch:
             session.cleanup.add(Phase.ACTORS, lambda _: self.gangs.ended(record))

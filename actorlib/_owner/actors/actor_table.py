@@ -34,7 +34,6 @@ from actorlib._owner.actors.names import ActorNames
 from actorlib._owner.actors.placement import ActorPlacer
 from actorlib._owner.actors.supervisor import ActorSupervisor
 from actorlib._owner.actors.worker_session import SessionTable
-from actorlib._owner.calls.call_policy import CallPolicy
 from actorlib._owner.calls.deadlines import Clock
 from actorlib._owner.calls.router import CallRouter, WorkerRoute
 from actorlib._owner.functions.task_pool import TaskPool
@@ -262,21 +261,14 @@ class ActorTable:
         del self.starter.attached[frame[0]]
 
     def _router_of(self, supervisor: ActorSupervisor) -> CallRouter:
-        record = supervisor.record
-        policy = CallPolicy(
-            self.clock,
-            record.method,
-            record.options,
-            record.interface.awaits,
-            lambda: supervisor.pid,
-        )
         return CallRouter(
             self.references,
             self.objects,
+            self.clock,
+            supervisor.record,
             supervisor.died,
             supervisor.unavailable,
             supervisor.idle,
-            policy,
             self._find_router,
         )
 

@@ -572,7 +572,7 @@ class ActorSupervisor:
             constructor=session.constructor_summary,
             traceback=session.constructor_traceback,
             protocol=str(session.protocol_error or ""),
-            under_way=self.route.under_way(self.record),
+            under_way=self.route.under_way(),
             log_tail=starter.log_tail(self.record, process),
             pid=process.pid,
             is_memory_short=is_memory_short,

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from actorlib._base.ids import ActorId
     from actorlib._core.current_call import Deadline
     from actorlib._options.actor_options import ActorOptions
-    from actorlib._owner.calls.deadlines import Clock
 
 _FOR_THE_OWNER = frozenset({"retries", "mover"})
 """The headers that are not sent."""
@@ -101,39 +100,24 @@ class CallTerms(NamedTuple):
     mover: Callable[[], ActorId | None] | None = None
 
 
-class CallPolicy(NamedTuple):
-    """What a router knows of its actor for the terms of calls.
+def terms_of(
+    headers: Mapping[str, object], usual: CallTerms, options: ActorOptions
+) -> CallTerms:
+    """Splits the headers of a call into retries, deadline and the rest.
 
-    Attributes:
-        clock: Watches the deadlines.
-        where: Returns the name of one of the actor's methods for messages.
+    Args:
+        headers: The headers that the caller sets for this call.
+        usual: The terms of a call without headers.
         options: The options of the actor.
-        ends_later: Whether a running call of a method, by its name, reports its end
-            after it was cancelled.
-        find_pid: Returns the process id of the actor's worker; 0 while there is none.
     """
-
-    clock: Clock
-    where: Callable[[str], str]
-    options: ActorOptions
-    ends_later: Callable[[str], bool]
-    find_pid: Callable[[], int]
-
-    def terms_of(self, headers: Mapping[str, object], usual: CallTerms) -> CallTerms:
-        """Splits the headers of a call into retries, deadline and the rest.
-
-        Args:
-            headers: The headers that the caller sets for this call.
-            usual: The terms of a call without headers.
-        """
-        deadline = cast("Deadline | None", headers.get("deadline"))
-        if _FOR_THE_OWNER.isdisjoint(headers):
-            return CallTerms(headers, usual.retries, deadline)
-        retries = usual.retries
-        if "retries" in headers:
-            times, listed = cast("tuple[int | None, Listed]", headers["retries"])
-            retries = retries_of(self.options, times, listed)
-        rest = {
-            name: value for name, value in headers.items() if name not in _FOR_THE_OWNER
-        }
-        return CallTerms(rest, retries, deadline, cast("Any", headers.get("mover")))
+    deadline = cast("Deadline | None", headers.get("deadline"))
+    if _FOR_THE_OWNER.isdisjoint(headers):
+        return CallTerms(headers, usual.retries, deadline)
+    retries = usual.retries
+    if "retries" in headers:
+        times, listed = cast("tuple[int | None, Listed]", headers["retries"])
+        retries = retries_of(options, times, listed)
+    rest = {
+        name: value for name, value in headers.items() if name not in _FOR_THE_OWNER
+    }
+    return CallTerms(rest, retries, deadline, cast("Any", headers.get("mover")))

@@ -16,7 +16,7 @@ import os
 import weakref
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,7 +24,7 @@ from actorlib._base.ids import LINKED
 from actorlib._futures.object_ref import IMMUTABLE, ObjectRef
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._loops.loop_thread import block
-from actorlib._owner.calls.call_policy import CallTerms, retries_of
+from actorlib._owner.calls.call_policy import CallTerms, retries_of, terms_of
 from actorlib._owner.calls.calls_under_way import with_states
 from actorlib._owner.calls.link_callers import LinkCallers
 from actorlib._owner.calls.mailbox import Mailbox
@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from actorlib._futures.object_ref import KeptValue
     from actorlib._owner.actors.actor_record import ActorRecord
     from actorlib._owner.actors.worker_session import CancelChildren, WorkerSession
-    from actorlib._owner.calls.call_policy import CallPolicy
     from actorlib._owner.calls.calls_under_way import UnderWay
+    from actorlib._owner.calls.deadlines import Clock
     from actorlib._owner.objects.objects import ObjectTable
     from actorlib._owner.objects.refcount import BorrowedReferences
     from actorlib._shm.memory import Payload
@@ -88,9 +88,9 @@ class WorkerRoute(ABC):
     of functions, which belong to the pool.
 
     Args:
-        when_idle: Called when the worker has sent all values that it has to send.
+        record: The record of its actor.
         loop: The owner's loop.
-        find_pid: Returns the process id of the worker; 0 while there is none.
+        when_idle: Called when the worker has sent all values that it has to send.
 
     Attributes:
         channel: The pipe to the worker; None while it takes no calls.
@@ -102,12 +102,12 @@ class WorkerRoute(ABC):
 
     def __init__(
         self,
-        when_idle: Callable[[], None],
+        record: ActorRecord,
         loop: asyncio.AbstractEventLoop,
-        find_pid: Callable[[], int],
+        when_idle: Callable[[], None],
     ) -> None:
+        self._record = record
         self._loop = loop
-        self._find_pid = find_pid
         self._is_waking = False
         self.channel: AsyncChannel | None = None
         self.unsent = UnsentResults(when_idle)
@@ -140,7 +140,7 @@ class WorkerRoute(ABC):
 
     def _send_signal(self) -> None:
         self._is_waking = False
-        channel, pid = self.channel, self._find_pid()
+        channel, pid = self.channel, self._record.pid
         # A worker that is a thread of this process gets no signal.
         if channel is None or pid in (0, os.getpid()):
             return
@@ -193,12 +193,11 @@ class WorkerRoute(ABC):
         self.channel = None
 
     @abstractmethod
-    def note_cells(self, cells: Sequence[int], record: ActorRecord) -> None:
+    def note_cells(self, cells: Sequence[int]) -> None:
         """Reads what the ended process has noted of its calls.
 
         Args:
             cells: See ``running_calls``; empty if there are none.
-            record: The record of its actor.
         """
 
     @abstractmethod
@@ -217,7 +216,7 @@ class WorkerRoute(ABC):
         """Returns the method of a call that was sent and has no answer."""
 
     @abstractmethod
-    def under_way(self, record: ActorRecord) -> tuple[str, ...] | None:
+    def under_way(self) -> tuple[str, ...] | None:
         """Returns the methods that may have run when the process ended, or None."""
 
 
@@ -227,10 +226,11 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
     Args:
         references: Counts the borrowed references in arguments and results.
         objects: Names the objects of refs that are sent inside of values.
+        clock: Watches the deadlines.
+        record: The record of the actor.
         died: Makes the error of a call that gets no answer.
         unavailable: Makes the error of a call that is lost while the actor restarts.
         idle: Called when the last unanswered call was answered.
-        policy: The policy of the actor's calls.
         find_router: Returns the router of another actor; None if that is unknown.
 
     Attributes:
@@ -241,36 +241,38 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         self,
         references: BorrowedReferences,
         objects: ObjectTable,
+        clock: Clock,
+        record: ActorRecord,
         died: Callable[[], BaseException],
         unavailable: Callable[[], BaseException],
         idle: Callable[[], None],
-        policy: CallPolicy,
         find_router: Callable[[ActorId], CallRouter | None] = lambda _: None,
     ) -> None:
         self._mailbox: Mailbox[ResponseTarget] = Mailbox()
-        super().__init__(self._mailbox.calls, policy.clock, objects)
-        clock = policy.clock
-        WorkerRoute.__init__(self, self._tell_idle, clock.loop, policy.find_pid)
+        super().__init__(self._mailbox.calls, clock, objects)
+        WorkerRoute.__init__(self, record, clock.loop, self._tell_idle)
         self._find_router = find_router
         self._references = references
         self._died = died
         self._unavailable = unavailable
         self._idle = idle
-        self._policy = policy
         # The terms of a call without headers.
-        self._usual_terms = CallTerms(None, retries_of(policy.options))
+        self._usual_terms = CallTerms(None, retries_of(record.options))
         # The channel while each call is sent at once and only once; None while a call
         # may have to be kept or refused. So one check recognizes the usual call.
         self._usual_channel: AsyncChannel | None = None
+        self._callers: LinkCallers | None = None
         self.notes_calls = True
         self._is_noting = False
         self._is_draining = False
         self._is_held = False
 
-    @cached_property
+    @property
     def callers(self) -> LinkCallers:
         """The workers that call it over links; most actors have none."""
-        return LinkCallers(self._references, self.unsent, self.tell)
+        if self._callers is None:
+            self._callers = LinkCallers(self._references, self.unsent, self.tell)
+        return self._callers
 
     @property
     def is_idle(self) -> bool:
@@ -282,7 +284,8 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
 
         Asks the actor if it is unknown.
         """
-        return self.is_idle and self.callers.have_parted()
+        callers = self._callers
+        return self.is_idle and (callers is None or callers.have_parted())
 
     @property
     def survives_restart(self) -> bool:
@@ -315,8 +318,9 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         sent = self._mailbox.answerable.get(number)
         return None if sent is None else sent[1]
 
-    def under_way(self, record: ActorRecord) -> tuple[str, ...] | None:
-        mailbox, over_link = self._mailbox, self.callers.ran
+    def under_way(self) -> tuple[str, ...] | None:
+        mailbox, record = self._mailbox, self._record
+        over_link = None if self._callers is None else self._callers.ran
         calls = (call for call in self.unanswered(_MOST_ASKED) if call.state == "sent")
         if mailbox.begun is not None:
             ran = [call.method for call in calls if mailbox.begun.runs(call.number)]
@@ -391,7 +395,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
             return 0
         terms = self._usual_terms
         if headers:
-            terms = self._policy.terms_of(headers, terms)
+            terms = terms_of(headers, terms, self._record.options)
         number = self._post(target, method, borrowed, payload, terms)
         if not number:
             self._refuse(target, borrowed, self._unavailable())
@@ -440,8 +444,10 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
             self._is_noting = True
             self.channel.send((NOTE_CALLS, 0))
 
-    def note_cells(self, cells: Sequence[int], record: ActorRecord) -> None:
-        self.callers.note(cells[MARK] if cells else 0, record.interface.methods)
+    def note_cells(self, cells: Sequence[int]) -> None:
+        if self._callers is not None:
+            methods = self._record.interface.methods
+            self._callers.note(cells[MARK] if cells else 0, methods)
         is_known = bool(cells) and self._is_noting and self.notes_calls
         self._mailbox.note_begun(read_begun(cells) if is_known else None)
 
@@ -557,7 +563,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
             self,
             self._move_calls,
             lambda: self._give_up(*self._mailbox.interrupted(), self._unavailable),
-            lambda: self.callers.lost(self._unavailable),
+            lambda: self._lose_callers(self._unavailable),
             lambda: self._timekeeper.keep(self._has),
         )
 
@@ -568,9 +574,13 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
             self,
             self._move_calls,
             lambda: self._give_up(*self._mailbox.closed(), self._died),
-            lambda: self.callers.lost(self._died),
+            lambda: self._lose_callers(self._died),
             lambda: self._timekeeper.keep(self._has),
         )
+
+    def _lose_callers(self, why: Callable[[], BaseException]) -> None:
+        if self._callers is not None:
+            self._callers.lost(why)
 
     # Streams.
 
@@ -728,7 +738,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         if (
             target is None
             or self.channel is None
-            or not self._policy.ends_later(method)
+            or not self._record.interface.awaits(method)
             or not self._mailbox.was_sent(number)
         ):
             self.drop(call, recursive=recursive)
@@ -746,7 +756,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         sent = self._mailbox.answerable.get(number)
         if (
             sent is None
-            or self._policy.ends_later(sent[1])
+            or self._record.interface.awaits(sent[1])
             or not self._mailbox.was_sent(number)
         ):
             return self.cancel(call, recursive=recursive)
@@ -775,12 +785,12 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         return self._mailbox.current(call)
 
     def where(self, label: str) -> str:
-        return self._policy.where(label)
+        return self._record.method(label)
 
     def label_of(self, call: int) -> str:
         calls, number = self.calls, self.current(call)
         entry = calls.posted.get(number) or calls.deferred.get(number)
-        return "" if entry is None else self._policy.where(entry[1])
+        return "" if entry is None else self._record.method(entry[1])
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks another thread than that of the loop; see ResultOwner."""

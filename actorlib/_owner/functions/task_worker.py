@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Sequence
 
-    from actorlib._owner.actors.actor_record import ActorRecord
     from actorlib._owner.actors.supervisor import ActorSupervisor
     from actorlib._owner.actors.worker_session import WorkerSession
     from actorlib._owner.functions.task_queue import FunctionCode
@@ -79,9 +78,8 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         supervisor: ActorSupervisor,
     ) -> None:
         super().__init__()
-        WorkerRoute.__init__(
-            self, supervisor.idle, supervisor.ended.get_loop(), lambda: supervisor.pid
-        )
+        loop = supervisor.ended.get_loop()
+        WorkerRoute.__init__(self, supervisor.record, loop, supervisor.idle)
         self.queue = queue
         self.supervisor = supervisor
         self._references = references
@@ -133,8 +131,7 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         for task in self.tasks:
             self.write(task, session.channel)
 
-    def note_cells(self, cells: Sequence[int], record: ActorRecord) -> None:
-        del record
+    def note_cells(self, cells: Sequence[int]) -> None:
         self.last_call = cells[MARK] if cells else 0
 
     def is_over(self) -> bool:
@@ -144,8 +141,7 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         labels = (task.entry.code.label for task in self.tasks if task.number == number)
         return next(labels, None)
 
-    def under_way(self, record: ActorRecord) -> tuple[str, ...]:
-        del record
+    def under_way(self) -> tuple[str, ...]:
         refused = self.channel.refused if self.channel is not None else 0
         ran = self.task_that_ran(self.last_call)
         if ran is None or len(self.tasks) <= refused:
