@@ -67,15 +67,10 @@ if TYPE_CHECKING:
 class ActorTable:
     """Keeps the actors of one runtime, and the parts that they share.
 
-    Args:
-        engine: The engine of handles and refs that are pickled.
-        machine: Where the actors run.
-        options: The options of the runtime.
-
     Attributes:
         loop: The owner's loop.
-        clock: Watches the deadlines of calls.
         ids: Makes ids.
+        clock: Watches the deadlines of calls.
         refcount: Which process holds what.
         references: Counts the references in payloads, and ends what no process holds.
         object_store: The shared memory for large values.

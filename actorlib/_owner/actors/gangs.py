@@ -158,11 +158,7 @@ class Round:
 
 @final
 class Gangs:
-    """Assigns actors to the ranks of a runtime's gangs, and ends a gang as one.
-
-    Args:
-        find: Returns an actor by its id, or None.
-    """
+    """Assigns actors to the ranks of a runtime's gangs, and ends a gang as one."""
 
     def __init__(self, find: Callable[[ActorId], Member | None]) -> None:
         self._find = find
@@ -186,7 +182,6 @@ class Gangs:
         return ""
 
     def leave(self, record: ActorRecord) -> None:
-        """Removes an actor that is dead for good."""
         key, _, rank = _place_of(record)
         holders = self._holders.get(key, {})
         if holders.get(rank) is record:

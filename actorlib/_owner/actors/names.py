@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 class ActorNames:
     """Finds the actors of one runtime by their names.
 
-    Args:
+    Attributes:
         namespace: The default namespace.
-        supervisor_of: Returns the supervisor of an actor; None if it is forgotten.
     """
 
     def __init__(
@@ -96,7 +95,6 @@ class ActorNames:
         return [key for key in self._actors if self._answering(*key) is not None]
 
     def namespace_of(self, options: ActorOptions) -> str:
-        """Returns the namespace of an actor with these options."""
         return options.namespace or self.namespace
 
     def _answering(self, namespace: str, name: str) -> ActorSupervisor | None:

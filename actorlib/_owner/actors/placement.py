@@ -187,12 +187,8 @@ class ActorPlacement:
 class ActorPlacer:
     """Makes and places the requests of all actors of a runtime.
 
-    Args:
-        scheduler: Grants leases.
-        enforcement: Enforces shares; None where nothing does. Default: None.
-
     Attributes:
-        scheduler: As given.
+        scheduler: Grants leases.
         gpus: Watches workers on devices that NVML knows; None without such devices.
     """
 

@@ -74,15 +74,10 @@ class CancelChildren(Protocol):
 class SessionTable:
     """Numbers the sessions of one runtime, and holds what all of them share.
 
-    Args:
-        loop: The owner's loop.
-        ids: Makes the prefixes of ids.
+    Attributes:
         refcount: Which process holds what: a worker lends only what it holds or has
             made.
-        memory: The shared memory of the owner.
         cleanup: The steps at the end of every session, with their phases.
-
-    Attributes:
         serve: Receives the request frames of a worker; WorkerRequests sets it, and
             cancel_children.
         cancel_children: Cancels the calls that a call of a worker has made.

@@ -75,7 +75,6 @@ class CallTable(Generic[R, W]):
         )
 
     def __len__(self) -> int:
-        """Counts all calls."""
         return len(self.deferred) + len(self.posted)
 
     @property

@@ -64,7 +64,6 @@ class Clock:
         self._deadlines.discard((keeper, call))
 
     def stop_if_idle(self) -> None:
-        """Stops the timer if no call has a deadline."""
         if self._timer is not None and not self._deadlines.live:
             self._timer.cancel()
             self._timer = None
@@ -111,7 +110,6 @@ class Timekeeper(Generic[K]):
             self._clock.discard(self, call)
 
     def rename(self, call: K, name: K) -> None:
-        """Changes the key of a call."""
         timed = self.calls.get(call)
         if timed is not None:
             self.discard(call)

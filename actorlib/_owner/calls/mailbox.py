@@ -165,7 +165,6 @@ class Mailbox(Generic[R]):
         return frame if waits is None else waits
 
     def was_sent(self, number: int) -> bool:
-        """Whether a call was sent and has no answer."""
         return self._is_sent(self.current(number))
 
     def _is_sent(self, number: int) -> bool:
@@ -259,7 +258,6 @@ class Mailbox(Generic[R]):
         ]
 
     def moved(self, number: int) -> None:
-        """Removes a call that another actor has got."""
         self.waiting.pop(number, None)
         self.calls.drop(number)
         self.release(number)

@@ -40,9 +40,7 @@ W = TypeVar("W")
 class RemoteTarget(Protocol):
     """Receives an answer as a frame to forward: a worker that waits for it."""
 
-    def answer(self, frame: Frame) -> None:
-        """Forwards the answer."""
-        ...
+    def answer(self, frame: Frame) -> None: ...
 
     def fail(self, error: BaseException) -> None:
         """Answers the worker with an error."""
@@ -61,12 +59,8 @@ IS_CANCELLED: Frame = (FAILURE, 0, CANCELLED, "", "", "", None, b"")
 class CancelledTarget:
     """Reports the end of a cancelled call to the caller that cancelled it.
 
-    Args:
-        target: The caller.
-        drop: Returns the borrowed references in an answer without a recipient.
-
     Attributes:
-        target: As given.
+        target: The caller.
     """
 
     __slots__ = ("_drop", "target")

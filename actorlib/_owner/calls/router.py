@@ -303,7 +303,6 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         return len(self.calls) + 2 * len(self._mailbox.abandoned)
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
-        """Yields the calls without an answer; see ``CallTable``."""
         for call in self._mailbox.unanswered(most):
             if isinstance(call.target, StreamReader) and call.target.lags:
                 yield call._replace(gives_way=True)

@@ -58,15 +58,8 @@ _NO_CALL: Final = None, None, None
 class TaskPool(UnansweredCalls["FunctionCall"]):
     """Runs the functions of a runtime; owns the results of their calls.
 
-    Args:
-        machine: Starts workers.
-        scheduler: Grants slots.
-        references: Counts the borrowed references in functions, arguments and answers.
-        objects: Serves refs in ways that do not depend on the call.
-        clock: Watches the deadlines.
-        create_worker: Creates the supervisor of a worker.
-        may_prefetch: Whether a worker that ended can tell which call it ran, so that
-            several may be sent to one.
+    Workers may have several calls at once if ``may_prefetch``: then a worker that ended
+    can tell which call it ran.
 
     Attributes:
         functions: The functions that were called.
@@ -140,7 +133,6 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         return number
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
-        """Yields the calls without an answer; see ``CallTable``."""
         return self.calls.unanswered(most, _describe)
 
     def borrowing(self) -> Iterator[tuple[str, Collection[CountedId]]]:
@@ -192,7 +184,6 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
             self._finish(task, worker)
 
     def _finish(self, task: FunctionCall, worker: TaskWorker) -> None:
-        """Ends a call that was answered."""
         worker.end(task)
         self._posted.pop(task.number, None)
         if self._timed:
@@ -224,7 +215,6 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         return True
 
     def refuse(self, task: FunctionCall, error: BaseException) -> None:
-        """Fails a call."""
         target = self.calls.drop(task.number)
         self._timekeeper.discard(task.number)
         if task.borrowed:
@@ -242,7 +232,6 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
     # Streams.
 
     def item(self, worker: TaskWorker, frame: Frame) -> None:
-        """Delivers an item to the reader of a stream."""
         target, task, _ = self._posted.get(frame[1], _NO_CALL)
         has_task = task is not None and task.worker is worker
         give_item(target if has_task else None, frame, self.references)

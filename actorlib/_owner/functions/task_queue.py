@@ -55,13 +55,11 @@ def prefetch_depth(seconds: float) -> int:
 class FunctionCode:
     """A function as it is sent, once to each worker that runs it.
 
-    Args:
+    Attributes:
         number: Its number in this runtime.
         label: Its name.
         source: The pickled function.
         borrowed: The borrowed references in it.
-
-    Attributes:
         method: The method of its calls in frames.
         depth: How many of its calls one worker has at once.
         entries: Its entries, by the options that workers sent.
@@ -91,15 +89,17 @@ class FunctionCode:
 
 
 class FunctionEntry(Generic[W]):
-    """What all calls of a function with the same options have in common.
+    """What all calls of a function with the same options share.
 
-    Args:
+    Attributes:
         code: The function.
         label: The name of its calls in messages.
-        options: The options of the function.
         queue: Where its calls wait; None if they can never run.
         error: The error of its calls if they can never run.
         is_stream: Whether a call yields items.
+        retries: How often a call may be made again.
+        may_prefetch: Whether a call may be sent behind another one.
+        max_calls: After how many calls its worker ends; 0 for never.
     """
 
     __slots__ = (
@@ -140,17 +140,14 @@ class FunctionEntry(Generic[W]):
 class Task(Generic[W]):
     """One call of a function.
 
-    Args:
+    Attributes:
+        number: Its call number, in this runtime and in its worker.
         entry: The function.
         borrowed: The borrowed references in its arguments, held until it is over.
         payload: The arguments.
         headers: The headers that the caller sets for this call.
         is_nested: Whether a worker makes it, so that a caller that holds something may
             wait for it.
-
-    Attributes:
-        number: Its call number, in this runtime and in its worker.
-        entry: As given, like borrowed, payload, headers and is_nested.
         retries: How often it may still be made again.
         worker: Its worker; None while it waits for one.
         is_cancelled: Whether it was cancelled while it waited for a worker.
@@ -236,7 +233,6 @@ class WorkerLoad:
         task.worker = self
 
     def end(self, task: Task[Any]) -> None:
-        """Removes a call that is over."""
         task.worker = None
         self.tasks.pop(task, None)
         self.answer_count += 1
@@ -316,14 +312,11 @@ class Backlog(Generic[W]):
 class TaskQueue(Generic[W]):
     """The waiting calls with equal requests, and the workers that run them.
 
-    Args:
+    Attributes:
         slots: Grants slots to its workers.
         demand: The request of a call.
         options: The options of its workers.
         is_on_device: Whether the workers request everything that a call requests.
-
-    Attributes:
-        demand: As given, like slots, options and is_on_device.
         cpus: The units of CPUs that a call requests.
         usual: The waiting calls except nested ones.
         nested: The waiting nested calls.
@@ -420,12 +413,10 @@ class TaskQueue(Generic[W]):
         return waiting.pop()
 
     def cancel(self, task: Task[W]) -> None:
-        """Cancels a call that waits."""
         task.is_cancelled = True
         self.waiting_count -= 1
 
     def clear(self) -> list[Task[W]]:
-        """Removes the calls that wait; returns them."""
         tasks = [
             task
             for backlog in (self.usual, self.nested)

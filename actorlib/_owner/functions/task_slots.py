@@ -60,9 +60,7 @@ class Slots(Protocol):
         """Gives up a request, or a slot that was not used."""
         ...
 
-    def release(self, lease: Lease) -> None:
-        """Returns a slot."""
-        ...
+    def release(self, lease: Lease) -> None: ...
 
     def release_cpus(self, lease: Lease) -> Lease:
         """Returns the CPUs of a call that waits to the machine or the group.
@@ -147,13 +145,6 @@ class GroupSlots:
 
     A request that waits is a member of the group, so that removing the group ends the
     wait.
-
-    Args:
-        groups: The groups of the runtime.
-        spec: The group.
-        label: Names the function, for messages.
-        demand: The size of a slot.
-        index: The bundle, or -1 for any.
     """
 
     def __init__(

@@ -199,7 +199,6 @@ class IdleWorkers:
             self._dismiss(next(iter(self._workers)))
 
     def remove(self, worker: TaskWorker) -> None:
-        """Removes a worker that has a call again, or is gone."""
         self._workers.pop(worker, None)
         if worker.supervisor.ended.done():
             self._leaving.pop(worker, None)
@@ -223,7 +222,6 @@ class IdleWorkers:
             self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
 
     def close(self) -> None:
-        """Stops the timer."""
         self._workers.clear()
         self._leaving.clear()
         if self._sweeping is not None:
@@ -251,10 +249,6 @@ class IdleWorkers:
 class StuckCallMonitor:
     """Takes back calls that wait behind a long call in their worker.
 
-    Args:
-        loop: The owner's loop.
-        workers: The workers, a live view.
-
     Attributes:
         is_watching: Whether a check is scheduled.
     """
@@ -273,7 +267,6 @@ class StuckCallMonitor:
         self._timer = self._loop.call_later(STUCK_AFTER, self._check)
 
     def close(self) -> None:
-        """Stops the timer."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -111,7 +111,6 @@ class TaskWorkers:
             self.feed(queue)
 
     def cancel(self, task: FunctionCall, queue: FunctionQueue) -> None:
-        """Removes a call that waits."""
         queue.cancel(task)
         if not queue.waiting_count:
             self._give_up(queue)
@@ -413,7 +412,6 @@ class TaskWorkers:
         self._feed_all()
 
     def _dismiss(self, worker: TaskWorker, why: str) -> None:
-        """Ends an idle worker."""
         worker.is_leaving = True
         if worker in worker.queue.idle:
             worker.queue.idle.remove(worker)

@@ -77,13 +77,7 @@ class WorkerObject:
 
 
 class ObjectTable:
-    """Keeps the objects of a runtime.
-
-    Args:
-        engine: Encodes their values.
-        prefix: The prefix of the ids of the owner's objects.
-        references: Counts the references in payloads.
-    """
+    """Keeps the objects of a runtime."""
 
     def __init__(
         self, engine: SendingEngine, prefix: bytes, references: BorrowedReferences
@@ -99,11 +93,9 @@ class ObjectTable:
         self._borrowed = BorrowedRefs(lambda: engine)
 
     def __len__(self) -> int:
-        """Counts the kept objects."""
         return len(self._own) + len(self._of_workers)
 
     def kept(self) -> Iterator[KeptObject]:
-        """Yields the kept objects."""
         for object_id, ref in self._own.items():
             value = ref.kept_value
             payload = None if value is None or callable(value[0]) else value[0]
@@ -319,7 +311,6 @@ class UnsentResults:
         return self._count > 0
 
     def add(self) -> None:
-        """Counts a ref that the actor has sent."""
         self._count += 1
 
     def remove(self) -> None:

@@ -46,7 +46,6 @@ class RefCount:
         return False
 
     def has(self, counted: CountedId, holder: int) -> bool:
-        """Whether a holder has a reference."""
         return holder in self._counts.get(counted, ())
 
     def holders(self, counted: CountedId) -> Mapping[int, int]:
@@ -151,7 +150,6 @@ class BorrowedReferences:
         self._on_unheld = on_unheld
 
     def retain(self, counted: CountedId, holder: int) -> None:
-        """Adds a reference of a holder."""
         if self._counts.add(counted, holder):
             self._on_held(counted)
 
@@ -165,7 +163,6 @@ class BorrowedReferences:
             self._on_unheld(counted)
 
     def has(self, counted: CountedId, holder: int) -> bool:
-        """Whether a holder has a reference."""
         return self._counts.has(counted, holder)
 
     def arrived(self, borrowed: Collection[CountedId], holder: int) -> None:
@@ -186,13 +183,7 @@ class BorrowedReferences:
 
 
 class passing:  # noqa: N801  # used like the functions of ``contextlib``
-    """Holds the references in a frame while the frame is processed.
-
-    Args:
-        references: Counts them.
-        borrowed: The references in the frame.
-        holder: The holder.
-    """
+    """Holds the references in a frame while the frame is processed."""
 
     __slots__ = ("_borrowed", "_holder", "_references")
 

@@ -40,12 +40,7 @@ Borrowing = tuple[str, "Collection[CountedId]"]
 
 @final
 class StoredObjects:
-    """Lists the objects that one runtime keeps.
-
-    Args:
-        table: The actors of the runtime.
-        clients: The attached programs; None before the first of them.
-    """
+    """Lists the objects that one runtime keeps."""
 
     def __init__(self, table: ActorTable, clients: Clients | None) -> None:
         self._table = table
