@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from actorlib._options.actor_options import ActorOptions
     from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._owner.actors.actor_record import EncodedArguments
+    from actorlib._owner.actors.supervisor import DueArguments
     from actorlib._owner.actors.worker_session import WorkerSession
     from actorlib._owner.machine import LocalNode
     from actorlib._scheduler.catalogue import Demand
@@ -155,7 +156,7 @@ class ActorTable:
         self,
         actor: ActorId,
         definition: ActorDefinition,
-        arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
+        arguments: DueArguments,
         make_route: Callable[[ActorSupervisor], WorkerRoute] | None = None,
         *,
         is_nested: bool = False,
@@ -165,7 +166,7 @@ class ActorTable:
         Args:
             actor: Its id.
             definition: Its class and options.
-            arguments: For the constructor: encoded, their error, or a future of them.
+            arguments: For the constructor.
             make_route: Makes the route to a worker of functions; None for an actor.
             is_nested: Whether a worker creates it.
         """

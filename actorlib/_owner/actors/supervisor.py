@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from actorlib._base.log import tell, warn
 from actorlib._base.notifier import Notifier
@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
     from actorlib.accelerators.base import Lease
 
+    DueArguments: TypeAlias = (
+        EncodedArguments | BaseException | asyncio.Future[EncodedArguments]
+    )
+    """A constructor's arguments, their error, or a future of them."""
 
 V = TypeVar("V")
 _WITH_PROCESS = (ActorState.STARTING, ActorState.ALIVE, ActorState.SUSPENDED)
@@ -123,15 +127,8 @@ class ActorSupervisor:
         self._due_arguments: asyncio.Future[EncodedArguments] | None = None
         self._suspension: Suspension | None = None
 
-    def start(
-        self,
-        arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
-    ) -> None:
-        """Gets in line, and starts the task.
-
-        Args:
-            arguments: For the constructor: encoded, their error, or a future of them.
-        """
+    def start(self, arguments: DueArguments) -> None:
+        """Gets in line, and starts the task."""
         if asyncio.isfuture(arguments):
             self._due_arguments = arguments
         elif not isinstance(arguments, BaseException):
@@ -143,11 +140,7 @@ class ActorSupervisor:
         # A task that is cancelled before its first step never runs its ``finally``.
         self._task.add_done_callback(lambda _: self._finish(_SHUT_DOWN))
 
-    def refuse(
-        self,
-        error: ActorUnschedulableError,
-        arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
-    ) -> None:
+    def refuse(self, error: ActorUnschedulableError, arguments: DueArguments) -> None:
         """Ends an actor that can never be placed, before it has a worker."""
         if asyncio.isfuture(arguments):
             arguments.cancel()
@@ -370,10 +363,7 @@ class ActorSupervisor:
 
     # From its place in line to its end.
 
-    async def _run(
-        self,
-        arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
-    ) -> None:
+    async def _run(self, arguments: DueArguments) -> None:
         how = _LOST
         try:
             if self._task is None:
@@ -660,9 +650,7 @@ class _Ended(Exception):  # noqa: N818  # leaves _run, and is not an error
     """An actor was ended before it had a process."""
 
 
-async def _value(
-    arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
-) -> EncodedArguments:
+async def _value(arguments: DueArguments) -> EncodedArguments:
     if isinstance(arguments, BaseException):
         raise _NotCreated from arguments
     if not asyncio.isfuture(arguments):

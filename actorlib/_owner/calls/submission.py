@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from actorlib._futures.stream_reader import StreamReader
     from actorlib._options.callee import Callee
     from actorlib._owner.actors.actor_record import ActorRecord
-    from actorlib._owner.actors.supervisor import ActorSupervisor
+    from actorlib._owner.actors.supervisor import ActorSupervisor, DueArguments
     from actorlib._owner.functions.task_pool import TaskPool
     from actorlib._owner.functions.task_worker import CalledFunction
     from actorlib._owner.objects.refcount import BorrowedReferences
@@ -72,10 +72,8 @@ class CallSubmitter:
             self._references.arrived(arguments.loans, OWNER)
         return arguments
 
-    def constructor_arguments(
-        self, arguments: Arguments
-    ) -> EncodedArguments | BaseException | asyncio.Future[EncodedArguments]:
-        """Returns a constructor's arguments, their error, or a future of them."""
+    def constructor_arguments(self, arguments: Arguments) -> DueArguments:
+        """Encodes a constructor's arguments as soon as its refs are done."""
         if arguments.are_ready:
             return self._completed(arguments)
         later: asyncio.Future[EncodedArguments] = self._loop.create_future()

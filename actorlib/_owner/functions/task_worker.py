@@ -191,7 +191,8 @@ class IdleWorkers:
         self._workers[worker] = None
         if len(self._workers) > self._parallel + self._most_blocked:
             self._dismiss_surplus()
-        self._schedule_sweep()
+        if self._sweeping is None:
+            self._schedule_sweep()
 
     def _dismiss_surplus(self) -> None:
         """Ends the workers that have been idle for longest, if there are too many."""
