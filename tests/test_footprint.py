@@ -22,7 +22,7 @@ class Footprint(NamedTuple):
 
     Attributes:
         pattern: Matches the identifiers of the feature.
-        folders: Its own folders.
+        folders: Its own folders or files.
         files: The other files that may mention it; only to be shortened.
     """
 
@@ -120,19 +120,60 @@ FOOTPRINTS = {
     "pytest plugin": Footprint(r"_pytest_plugin", ("_pytest_plugin",), set()),
 }
 
+PARTS = {
+    "suspend": Footprint(
+        r"(?i)(?<![a-z])suspen(?!ds\b)",
+        ("_owner/actors/suspension.py",),
+        {
+            "_api/actor_handle.py",  # suspend(), resume()
+            "_core/engine.py",
+            "_owner/engine.py",
+            "_owner/actors/supervisor.py",
+            "_owner/observation/inspection.py",
+            "_owner/actors/actor_record.py",  # a state of actors, and where it is shown
+            "_rows/snapshot.py",
+            "blocking/util/state.py",
+            "_ray/engine.py",  # why Ray cannot
+            "exceptions.py",  # SuspendError
+        },
+    ),
+    "gangs": Footprint(
+        r"(?i)(?<![a-z])gang",
+        ("_api/gang.py", "_api/gang_calls.py", "_owner/actors/gangs.py"),
+        {
+            "_api/placement_group.py",  # group.map()
+            "_api/remote_function.py",
+            "_options/actor_options.py",  # torch=
+            "_options/group_spec.py",
+            "_owner/actors/actor_table.py",
+            "_owner/machine.py",
+        },
+    ),
+}
+"""Parts of the core that few files mention, by their own files.
 
-@pytest.mark.parametrize("footprint", FOOTPRINTS.values(), ids=FOOTPRINTS)
+They implement operations of handles and of groups. The core cannot import a feature, so
+a folder of ``_features`` would need an interface that is longer than the calls.
+"""
+
+
+@pytest.mark.parametrize(
+    "footprint", [*FOOTPRINTS.values(), *PARTS.values()], ids=[*FOOTPRINTS, *PARTS]
+)
 def test_feature_when_its_names_are_looked_for_then_these_files_alone_have_them(
     footprint: Footprint,
 ) -> None:
+    # Each package lists its modules and its folders.
+    lists = {
+        Path(own).parent / "__init__.py" for own in footprint.folders if "/" in own
+    }
     mentions = {
         name
         for file in PACKAGE.rglob("*.py")
         if not (name := file.relative_to(PACKAGE).as_posix()).startswith(
             footprint.folders
         )
-        # The map of the features names each folder.
-        and name != "_features/__init__.py"
+        and Path(name) not in lists
         and re.search(footprint.pattern, file.read_text(encoding="utf-8"))
     }
 

@@ -362,7 +362,7 @@ async def test_the_dead_stay_listed_when_nobody_holds_them() -> None:
             assert [row.state for row in seen] == ["alive"] * 2 + ["dead"] * 5
             assert {row.state for row in seen[2:]} == {"dead"}
             assert "it was killed" in rows["killed"].death
-            assert "nobody held" in rows["left"].death
+            assert "no process held" in rows["left"].death
             assert "SIGKILL" in rows["crashed"].death
             assert "born to fail" in rows["broken"].death
             assert "GPU=2" in rows["huge"].death

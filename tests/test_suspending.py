@@ -12,7 +12,7 @@ from helpers.actors import Stop, running
 from helpers.calls import raised
 from helpers.drivers import FakeDriver
 from helpers.gpus import Model, OneCard
-from helpers.invariants import check_mailbox, check_registry
+from helpers.invariants import check_actors, check_mailbox
 from helpers.turns import next_turn
 
 import actorlib
@@ -104,7 +104,7 @@ def stop() -> Any:
 def _table() -> list[ActorSupervisor]:
     """All supervisors, if nothing is wrong with what they keep."""
     engine = cast("LocalEngine", find_engine())
-    check_registry(engine.actor_table.registry)
+    check_actors(engine.actor_table)
     for supervisor in engine.actor_table:
         check_mailbox(supervisor.router._mailbox)  # pyright: ignore[reportPrivateUsage]  # nobody else asks
     return list(engine.actor_table)
@@ -506,7 +506,7 @@ async def test_handle_when_the_last_one_is_gone_then_a_suspended_actor_ends(
     del actor
     error = await raised(held)
 
-    assert "nobody held a handle of it any more, and it was suspended" in str(error)
+    assert "no process held a handle of it, and it was suspended" in str(error)
     assert runtime.snapshot().actors == ()
 
 

@@ -286,17 +286,6 @@ def check_bool(name: str, value: object) -> None:
         )
 
 
-def check_gang_name(name: str, value: object) -> None:
-    """Checks that a value is a bool or the name of a gang."""
-    if isinstance(value, bool) or (isinstance(value, str) and value):
-        return
-    raise TypeError(
-        f"{name} takes True, False, or the name of a gang where several are in one "
-        f"placement group, for example 'trainers', not {value!r} "
-        f"({type(value).__name__})"
-    )
-
-
 def checked_counts(name: str, value: object, example: str) -> dict[str, int]:
     """Returns a dict of names, each with a whole number, 1 or more."""
     if not isinstance(value, Mapping):

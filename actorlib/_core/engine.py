@@ -150,6 +150,12 @@ class Refusal(NamedTuple):
     kind: type[Exception] = UnsupportedOptionError
 
 
+_SUSPENSION = Refusal(
+    "actors are suspended and resumed by the program that started the runtime: do it "
+    "there"
+)
+
+
 def _refusal(engine: Engine, operation: str) -> Exception:
     why, kind = engine.refusals[operation]
     return kind(why)
@@ -177,6 +183,8 @@ class Engine(Protocol):
         "leave": Refusal(
             "exit_actor() ends the actor that calls it: no actor called it", TypeError
         ),
+        "suspend": _SUSPENSION,
+        "resume": _SUSPENSION,
     }
 
     def create(self, spec: ActorSpec) -> ActorId:

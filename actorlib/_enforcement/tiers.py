@@ -254,8 +254,8 @@ class Tier:
             Raises EnforcementRefused if that cannot be: the worker must not begin.
         """
 
-    def suspension_fault(self, grant: Grant) -> str:
-        """Says why a worker's work cannot be taken off its device; empty if it can."""
+    def checkpoint_fault(self, grant: Grant) -> str:
+        """Returns why a worker's process cannot be checkpointed; empty if it can."""
         return ""
 
     def ended(self, number: int) -> int:

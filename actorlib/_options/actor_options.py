@@ -15,7 +15,6 @@ from actorlib._base.validation import (
     check_bool,
     check_count,
     check_fields,
-    check_gang_name,
     check_limit,
     check_seconds,
     check_text,
@@ -27,7 +26,12 @@ from actorlib._base.validation import (
 )
 from actorlib._base.value import dataclass
 from actorlib._options.call_options import with_shared_texts
-from actorlib._options.group_spec import ANY_BUNDLE, DEFAULT, GroupSpec
+from actorlib._options.group_spec import (
+    ANY_BUNDLE,
+    DEFAULT,
+    GroupSpec,
+    check_gang_name,
+)
 from actorlib._options.kinds import GPU, KINDS, UNITS
 from actorlib._options.resources import CPU, GPU_MEMORY, MEMORY, Resources, request
 from actorlib._options.runtime_env import RuntimeEnv, checked_env

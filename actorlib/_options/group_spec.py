@@ -149,6 +149,17 @@ def check_fit(label: str, asked: Resources, spec: GroupSpec, index: int) -> None
         )
 
 
+def check_gang_name(name: str, value: object) -> None:
+    """Makes sure that a value is a bool or the name of a gang."""
+    if isinstance(value, bool) or (isinstance(value, str) and value):
+        return
+    raise TypeError(
+        f"{name} takes True, False, or the name of a gang where several are in one "
+        f"placement group, for example 'trainers', not {value!r} "
+        f"({type(value).__name__})"
+    )
+
+
 def check_rank(label: str, spec: GroupSpec | None, index: int) -> None:
     """Makes sure that an actor with ``torch=True`` has a rank.
 

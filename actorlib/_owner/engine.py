@@ -44,8 +44,8 @@ from actorlib._loops.loop_thread import ThreadedLoop
 from actorlib._options.callee import BoundMethod
 from actorlib._options.function_options import FunctionOptions
 from actorlib._options.runtime_env import InheritedEnv, refuse_env, refuse_ranks
+from actorlib._owner.actors.actor_record import ActorDefinition
 from actorlib._owner.actors.actor_table import ActorTable
-from actorlib._owner.actors.creation import ActorDefinition
 from actorlib._owner.calls.submission import CallSubmitter
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.observation.inspection import Inspector
@@ -163,7 +163,7 @@ class LocalEngine(RuntimeEngine):
             self.actor_table, self.requests.links, options.actor_history
         )
         self._clients: Clients | None = None
-        process = self.actor_table.registry.prefix(0)
+        process = self.actor_table.ids.prefix(0)
         self.context = RuntimeContext(
             namespace=options.namespace,
             job_id=process[:4].hex(),
@@ -191,7 +191,7 @@ class LocalEngine(RuntimeEngine):
             self.actor_table.groups,
             self.portal,
             self.loop,
-            self.actor_table.registry.new_group_id,
+            self.actor_table.ids.new_group_id,
             self._check_accepts_work,
         )
         self._wakeup = SignalWakeup(self.loop)
@@ -225,7 +225,7 @@ class LocalEngine(RuntimeEngine):
         name = spec.interface.class_name
         definition = self._definitions.of(name, spec.source, spec.sent)
         arguments = self._submitter.arguments(name, spec.args, spec.kwargs)
-        actor = self.actor_table.registry.new_id()
+        actor = self.actor_table.ids.new_id()
         self.actor_table.create(
             actor,
             ActorDefinition(definition, spec.interface, spec.options),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import platform
-import re
 import sys
 import time
 from contextlib import AsyncExitStack
@@ -52,8 +51,11 @@ if TYPE_CHECKING:
     from actorlib._options.actor_options import ActorOptions
     from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._options.shares import ActorShare
-    from actorlib._owner.actors.actor_record import ActorRecord
-    from actorlib._owner.actors.creation import ActorDefinition, EncodedArguments
+    from actorlib._owner.actors.actor_record import (
+        ActorDefinition,
+        ActorRecord,
+        EncodedArguments,
+    )
     from actorlib._owner.actors.gangs import Gangs, Member
     from actorlib._owner.actors.worker_session import SessionTable
     from actorlib._owner.calls.router import WorkerRoute
@@ -253,7 +255,7 @@ class LocalNode:
 
         return Checkpoints(self.host.environ)
 
-    def suspension_fault(self, lease: Lease, options: ActorOptions) -> str:
+    def checkpoint_fault(self, lease: Lease, options: ActorOptions) -> str:
         """Returns why a worker cannot be suspended.
 
         Returns:
@@ -268,7 +270,7 @@ class LocalNode:
             )
         grant = self.enforcement.grant(lease, options)
         for tier in grant.tiers:
-            if fault := tier.suspension_fault(grant):
+            if fault := tier.checkpoint_fault(grant):
                 return fault
         from actorlib._enforcement.checkpoints import lease_fault  # noqa: PLC0415  # rarely used
 
@@ -477,7 +479,7 @@ class WorkerStarter:
         store.enter(session, process.sock)
         session.cleanup.add(
             Phase.EVIDENCE,
-            lambda ended: route.note_cells(store.call_cells(ended.prefix), record),
+            lambda ended: route.note_cells(store.call_cells(ended.prefix)),
         )
         if record.options.torch:
             session.cleanup.add(Phase.ACTORS, lambda _: self.gangs.ended(record))

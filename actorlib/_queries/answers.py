@@ -16,6 +16,7 @@ from actorlib._queries.protocol import version
 from actorlib._queries.queries import SLACK, Asked
 from actorlib._queries.rows import Calls, Objects, Stacks, Status
 from actorlib._queries.stacks import tasks, threads
+from actorlib._rows.snapshot import WAITING_STATES
 from actorlib.exceptions import ActorlibError
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ MOST_REASONS: Final = 50
 
 _ASKING_WORKERS = 0.5
 """Seconds that workers may take to say which calls they have made over links."""
-_WAITING = ("pending", "restarting", "suspended")
 
 
 class _Look(NamedTuple):
@@ -72,7 +72,7 @@ async def _look(engine: RuntimeEngine) -> _Look:
     snapshot = engine.snapshot()
     reasons: dict[str, str] = {}
     for actor in snapshot.actors:
-        if actor.state in _WAITING and len(reasons) < MOST_REASONS:
+        if actor.state in WAITING_STATES and len(reasons) < MOST_REASONS:
             with suppress(ActorlibError):  # it has just been forgotten
                 reasons[actor.actor_id] = engine.explain(
                     ActorId(bytes.fromhex(actor.actor_id))

@@ -601,6 +601,7 @@ STATES = (
     "draining",
     "dead",
 )
+WAITING_STATES = ("pending", "restarting", "suspended")
 RAYS_STATES = ("dependencies_unready", "pending_creation")
 """States of Ray that no actor here has, and that a filter accepts."""
 

@@ -26,7 +26,7 @@ For placement groups:
 * ``placement_group``: groups: reserved as one, used by their members, given back as
   one.
 * ``bundles``: grants parts of a reserved group to the actors and functions inside.
-* ``bundle_arrangement``: arranges the bundles of a gang on devices, all or none.
+* ``bundle_arrangement``: arranges the bundles of a group on devices, all or none.
 * ``bundle_packing``: packs bundles that may share a device: a search, device by device.
 * ``bundle_spreading``: spreads bundles over as many devices as possible.
 * ``backtracking``: the depth-first search that packing and spreading use.

@@ -1,4 +1,4 @@
-"""Arranges the bundles of a gang on devices, all of them or none.
+"""Arranges the bundles of a placement group on devices, all of them or none.
 
 The meaning of each strategy on one machine, separately for each kind of device:
 
@@ -13,7 +13,7 @@ The meaning of each strategy on one machine, separately for each kind of device:
 Bundles of several devices get theirs first, the others share the rest.
 
 Packing is a search with a bound. There may be a solution that it does not find: then
-``Arrangement.is_certain`` is false, and no message may say that the gang never fits.
+``Arrangement.is_certain`` is false, and no message may say that the group never fits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from actorlib._scheduler.bundle_packing import (
     UnitsByDevice,
 )
 from actorlib._scheduler.bundle_spreading import Spreading, match_devices
-from actorlib._scheduler.request import Gang, model_of
+from actorlib._scheduler.request import BundleRequest, model_of
 from actorlib._scheduler.topology import components, neighbours
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ TRIES = 2_000
 """How many sets of devices are tried at most."""
 
 _REMEMBERED = 64
-"""The number of gangs for which the arrangement on idle devices is remembered."""
+"""The number of requests for which the arrangement on idle devices is remembered."""
 
 
 class Arrangement(NamedTuple):
-    """The outcome of a search for the devices of a gang.
+    """The outcome of a search for the devices of all bundles.
 
     Attributes:
         devices: Ascending indices for each bundle: empty if it requests none of the
@@ -89,45 +89,47 @@ _GIVEN_UP = _Outcome(None, is_certain=False)
 
 
 @final
-class GangArranger:
-    """Arranges gangs on the devices of one kind."""
+class BundleArranger:
+    """Arranges the bundles of groups on the devices of one kind."""
 
     __slots__ = ("_idle", "_resolver")
 
     def __init__(self, resolver: ConstraintResolver) -> None:
         self._resolver = resolver
-        self._idle: dict[Gang, Arrangement] = {}
+        self._idle: dict[BundleRequest, Arrangement] = {}
 
-    def when_idle(self, gang: Gang) -> Arrangement:
-        """Arranges a gang on idle devices; the outcome is remembered."""
-        arrangement = self._idle.get(gang)
+    def when_idle(self, request: BundleRequest) -> Arrangement:
+        """Arranges bundles on idle devices; the outcome is remembered."""
+        arrangement = self._idle.get(request)
         if arrangement is None:
             if len(self._idle) >= _REMEMBERED:
                 self._idle.clear()
             every = dict.fromkeys(range(len(self._resolver.devices)), UNITS)
-            arrangement = self._idle[gang] = self.arrange(gang, every)
+            arrangement = self._idle[request] = self.arrange(request, every)
         return arrangement
 
-    def arrange(self, gang: Gang, free: Mapping[int, int]) -> Arrangement:
+    def arrange(self, request: BundleRequest, free: Mapping[int, int]) -> Arrangement:
         """Chooses the devices of each bundle.
 
         Args:
-            gang: The bundles and their strategy.
+            request: The bundles and their strategy.
             free: The free units of the usable devices, by index.
         """
         resolver = self._resolver
-        amounts = gang.units(resolver.kind.name)
+        amounts = request.units(resolver.kind.name)
         if any(resolver.kind.fault(units) for units in amounts):
             return Arrangement(None)
-        parts = _parts(resolver, gang)
+        parts = _parts(resolver, request)
         if sum(amounts) > sum(free.values()):
             return Arrangement(None)
-        if gang.strategy == STRICT_PACK:
-            packed = Gang(gang.bundles, PACK, gang.models, gang.gpu_memory)
+        if request.strategy == STRICT_PACK:
+            packed = BundleRequest(
+                request.bundles, PACK, request.models, request.gpu_memory
+            )
             idle = self.when_idle(packed)
             outcome = _pack_strictly(resolver, idle, parts, free)
         else:
-            share = _SHARES.get(gang.strategy, _spread)
+            share = _SHARES.get(request.strategy, _spread)
             outcome = _place(resolver, parts, free, share, SearchBudget())
         placement = outcome.placement
         if placement is None:
@@ -136,10 +138,10 @@ class GangArranger:
         return Arrangement(devices)
 
 
-def _parts(resolver: ConstraintResolver, gang: Gang) -> list[BundleShare]:
+def _parts(resolver: ConstraintResolver, request: BundleRequest) -> list[BundleShare]:
     """Returns the shares of the bundles that request the kind."""
     name = resolver.kind.name
-    each = zip(gang.units(name), gang.models, gang.nbytes(name), strict=True)
+    each = zip(request.units(name), request.models, request.nbytes(name), strict=True)
     alike: dict[object, BundleShare] = {}
     parts: list[BundleShare] = []
     for number, (units, models, nbytes) in enumerate(each):

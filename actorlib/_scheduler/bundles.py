@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from actorlib._scheduler.device_pool import DevicePool
-    from actorlib._scheduler.request import Gang, LeaseRequest
+    from actorlib._scheduler.request import BundleRequest, LeaseRequest
 
 
 @final
@@ -49,11 +49,11 @@ class BundleMember:
     lease: Lease
 
 
-def divide_lease(gang: Gang, lease: Lease) -> tuple[Lease, ...]:
-    """Divides the lease of a gang among its bundles."""
+def divide_lease(request: BundleRequest, lease: Lease) -> tuple[Lease, ...]:
+    """Divides the lease of a placement group among its bundles."""
     rest = {name: lease.of_kind(name) for name in lease.amounts}
     bundles: list[Lease] = []
-    for bundle, nbytes in zip(gang.bundles, gang.gpu_memory, strict=True):
+    for bundle, nbytes in zip(request.bundles, request.gpu_memory, strict=True):
         shares: list[Share] = []
         for name, units in bundle.amounts.items():
             count = -(-units // UNITS) if rest[name] else 0

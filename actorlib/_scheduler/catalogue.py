@@ -16,9 +16,9 @@ from actorlib._options.resources import GPU_MEMORY, Resources, add
 from actorlib._scheduler.explain import describe_devices
 from actorlib._scheduler.request import (
     ANYWHERE,
+    BundleRequest,
     DeviceConstraints,
     DeviceModel,
-    Gang,
     memory_by_model,
     model_of,
     units_for,
@@ -190,8 +190,8 @@ class Catalogue:
         total: dict[str, int] = {}
         for bundle in named:
             total = add(total, bundle.amounts)
-        gang = Gang(named, strategy, models, gpu_memory)
-        return Demand(Resources.of(total), DeviceConstraints(gang=gang))
+        request = BundleRequest(named, strategy, models, gpu_memory)
+        return Demand(Resources.of(total), DeviceConstraints(bundles=request))
 
     def refusal(self, label: str, resources: Resources) -> str | None:
         """Explains why a request for an unknown type can never be granted.

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import UNITS
 from actorlib._options.resources import format_amount
-from actorlib._scheduler.bundle_arrangement import GangArranger
+from actorlib._scheduler.bundle_arrangement import BundleArranger
 from actorlib._scheduler.candidates import (
     NONE_RESERVED,
     ConstraintResolver,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 
     from actorlib._options.kinds import Kind
-    from actorlib._scheduler.request import Gang
+    from actorlib._scheduler.request import BundleRequest
     from actorlib.accelerators.base import Device
 
 LISTED = 8
@@ -63,7 +63,7 @@ class DevicePool:
 
     Attributes:
         resolver: Resolves constraints to these devices.
-        gangs: Arranges the bundles of gangs on them.
+        arranger: Arranges the bundles of groups on them.
 
     Raises:
         ValueError: The devices are not numbered 0, 1, 2, ...
@@ -74,8 +74,8 @@ class DevicePool:
         "_buckets_of",
         "_free",
         "_only_buckets",
+        "arranger",
         "devices",
-        "gangs",
         "kind",
         "resolver",
     )
@@ -86,7 +86,7 @@ class DevicePool:
         self.kind = kind
         self.devices = tuple(devices)
         self.resolver = ConstraintResolver(kind, self.devices)
-        self.gangs = GangArranger(self.resolver)
+        self.arranger = BundleArranger(self.resolver)
         self._free = [UNITS] * len(devices)
         self._buckets: dict[DeviceModel, FreeBuckets] = {}
         self._buckets_of: list[FreeBuckets] = [FreeBuckets()] * len(devices)
@@ -117,8 +117,8 @@ class DevicePool:
         Returns:
             Indices, ascending; None if there is no room.
         """
-        if constraints.gang is not None:
-            bundles = self._arrange(constraints.gang, reserved)
+        if constraints.bundles is not None:
+            bundles = self._arrange(constraints.bundles, reserved)
             return None if bundles is None else sorted({i for b in bundles for i in b})
         if self.kind.fault(units):
             return None
@@ -149,14 +149,14 @@ class DevicePool:
         """Allocates a share of one device, or several whole ones; see :meth:`choose`.
 
         Returns:
-            The shares in index order, those of a gang bundle by bundle, or None if
+            The shares in index order, those of a group bundle by bundle, or None if
             there is no room: nothing is taken.
         """
         is_plain = constraints is ANYWHERE and not reserved and units <= UNITS
         if is_plain and self._only_buckets is not None:
             return self._take_share(self._only_buckets, units)
-        if constraints.gang is not None:
-            return self._take_gang(constraints.gang, reserved)
+        if constraints.bundles is not None:
+            return self._take_bundles(constraints.bundles, reserved)
         chosen = self.choose(units, constraints, reserved)
         if chosen is None:
             return None
@@ -178,16 +178,16 @@ class DevicePool:
 
     def could_fit(self, units: int, constraints: DeviceConstraints = ANYWHERE) -> bool:
         """Whether :meth:`take` would find room on idle devices."""
-        if constraints.gang is not None:
-            return self.gangs.when_idle(constraints.gang).devices is not None
+        if constraints.bundles is not None:
+            return self.arranger.when_idle(constraints.bundles).devices is not None
         return not self.kind.fault(units) and self.resolver.could_fit(
             units, constraints
         )
 
     def never_fits(self, units: int, constraints: DeviceConstraints = ANYWHERE) -> bool:
         """Whether a request certainly finds no room on idle devices."""
-        if constraints.gang is not None:
-            idle = self.gangs.when_idle(constraints.gang)
+        if constraints.bundles is not None:
+            idle = self.arranger.when_idle(constraints.bundles)
             return idle.devices is None and idle.is_certain
         return not self.could_fit(units, constraints)
 
@@ -228,9 +228,11 @@ class DevicePool:
         constraints: DeviceConstraints = ANYWHERE,
     ) -> bool:
         """Whether a request finds room in the given free units, by index."""
-        if constraints.gang is not None:
+        if constraints.bundles is not None:
             usable = {index: units for index, units in free.items() if units}
-            return self.gangs.arrange(constraints.gang, usable).devices is not None
+            return (
+                self.arranger.arrange(constraints.bundles, usable).devices is not None
+            )
         return self.choose_within(units, free, constraints) is not None
 
     def free(self, device: Device) -> int:
@@ -337,23 +339,25 @@ class DevicePool:
         sign = -1 if constraints.spread else 1
         return [min(roomy, key=lambda index: (sign * rest[index], index))]
 
-    # Choosing for a gang.
+    # Choosing for the bundles of a group.
 
-    def _take_gang(
-        self, gang: Gang, reserved: Collection[int]
+    def _take_bundles(
+        self, request: BundleRequest, reserved: Collection[int]
     ) -> tuple[Share, ...] | None:
-        bundles = self._arrange(gang, reserved)
+        bundles = self._arrange(request, reserved)
         if bundles is None:
             return None
         name = self.kind.name
-        each = zip(bundles, gang.units(name), gang.nbytes(name), strict=True)
+        each = zip(bundles, request.units(name), request.nbytes(name), strict=True)
         return tuple(
             share
             for chosen, units, nbytes in each
             for share in self._take_units(chosen, units, nbytes)
         )
 
-    def _arrange(self, gang: Gang, reserved: Collection[int]) -> list[list[int]] | None:
+    def _arrange(
+        self, request: BundleRequest, reserved: Collection[int]
+    ) -> list[list[int]] | None:
         """Returns the devices of each bundle, or None if they do not fit."""
         free = {
             index: units
@@ -361,8 +365,8 @@ class DevicePool:
             if units and index not in reserved
         }
         if sum(free.values()) == UNITS * len(self.devices):
-            return self.gangs.when_idle(gang).devices
-        return self.gangs.arrange(gang, free).devices
+            return self.arranger.when_idle(request).devices
+        return self.arranger.arrange(request, free).devices
 
     # Taking and giving.
 

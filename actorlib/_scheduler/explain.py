@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from actorlib._scheduler.bundles import Bundles
     from actorlib._scheduler.device_pool import DevicePool
     from actorlib._scheduler.ledger import Ledger
-    from actorlib._scheduler.request import Gang, LeaseRequest
+    from actorlib._scheduler.request import BundleRequest, LeaseRequest
     from actorlib.accelerators.base import Device, Lease
 
 
@@ -455,21 +455,21 @@ def group_refusal(
 ) -> str | None:
     """Explains why a group can never be reserved, and what to do; None if it can.
 
-    ``resources`` is the sum of its bundles; ``constraints`` contain the gang.
+    ``resources`` is the sum of its bundles; ``constraints`` contain the bundles.
     """
     lacking = ledger.infeasible_part(resources, constraints)
-    if not lacking or constraints.gang is None:
+    if not lacking or constraints.bundles is None:
         return None
     amounts = ledger.capacity.amounts
     short = {n: a for n, a in lacking.items() if a > amounts.get(n, 0)}
-    gang = constraints.gang
+    request = constraints.bundles
     for place, (models, nbytes) in enumerate(
-        zip(gang.models, gang.gpu_memory, strict=True)
+        zip(request.models, request.gpu_memory, strict=True)
     ):
         alone = DeviceConstraints(models=models, gpu_memory=nbytes)
         if nbytes and (fault := _memory_fault(ledger, alone)):
             return f"{label} can never be reserved: bundle {place} {fault}"
-    head = f"{label} asks {_list_bundles(gang)}"
+    head = f"{label} asks {_list_bundles(request)}"
     if short:
         has = ", ".join(format_named(name, amounts.get(name, 0)) for name in short)
         return (
@@ -479,7 +479,7 @@ def group_refusal(
     name = next(iter(lacking))
     devices = describe_devices(ledger.pools[name].devices)
     has = f"{format_named(name, amounts[name])} ({devices})"
-    strategy = gang.strategy
+    strategy = request.strategy
     is_strict = strategy == STRICT_SPREAD
     advice = f"strategy={SPREAD!r} needs fewer devices" if is_strict else "Ask for less"
     return (
@@ -493,12 +493,12 @@ def group_shortage(
 ) -> str:
     """Explains why a group is not reserved now: what it lacks, and what is free."""
     refusal_text = group_refusal(ledger, label, resources, constraints)
-    gang = constraints.gang
-    if refusal_text is not None or gang is None:
+    request = constraints.bundles
+    if refusal_text is not None or request is None:
         return refusal_text or label
     lacking = ledger.lacking(resources, constraints)
     if not lacking:
-        return f"{label} asks {_list_bundles(gang)}; that is free"
+        return f"{label} asks {_list_bundles(request)}; that is free"
     unsure = "" if ledger.feasible(resources, constraints) else _UNSURE
     each: list[str] = []
     for name in lacking:
@@ -507,7 +507,7 @@ def group_shortage(
         devices = f" ({pool.state()})" if pool is not None else ""
         each.append(f"{format_named(name, ledger.free(name))} of {total}{devices}")
     return (
-        f"{label} asks {_list_bundles(gang)} with strategy {gang.strategy}; free "
+        f"{label} asks {_list_bundles(request)} with strategy {request.strategy}; free "
         f"is {', '.join(each)}{unsure}"
     )
 
@@ -582,7 +582,7 @@ def _has_room(share: Share, request: LeaseRequest) -> bool:
     return share.units >= units and (share.nbytes or 0) >= nbytes
 
 
-def _list_bundles(gang: Gang) -> str:
-    first = "; ".join(gang.described()[:LISTED])
-    more = len(gang.bundles) - LISTED
+def _list_bundles(request: BundleRequest) -> str:
+    first = "; ".join(request.described()[:LISTED])
+    more = len(request.bundles) - LISTED
     return f"[{first}{f' and {more} more' if more > 0 else ''}]"

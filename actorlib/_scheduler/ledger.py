@@ -212,7 +212,7 @@ class Ledger:
     ) -> bool:
         """Whether a request can certainly be granted on the idle machine.
 
-        The bundles of a gang may fit even if the search found no packing: then this is
+        The bundles of a group may fit even if the search found no packing: then this is
         false, and :meth:`infeasible_part` is empty.
         """
         return all(

@@ -107,9 +107,13 @@ class Group:
             self._table.watch_wait(pending, self)
 
     def _created(self, pending: asyncio.Future[Lease]) -> None:
-        if self.removal or pending.cancelled() or self._demand.constraints.gang is None:
+        if (
+            self.removal
+            or pending.cancelled()
+            or self._demand.constraints.bundles is None
+        ):
             return
-        leases = divide_lease(self._demand.constraints.gang, pending.result())
+        leases = divide_lease(self._demand.constraints.bundles, pending.result())
         self._bundles = Bundles(leases, self._admission.ledger.pools)
         self._ready.notify()
         for waiting in list(self._waiting):

@@ -7,8 +7,8 @@ Bytes of GPU memory are a different number of units on each model (``units_for``
 they are a device constraint. The amount of GPUs beside them is the smallest number of
 units that they need on any model. The lease contains the units of the chosen device.
 
-A placement group requests the sum of its bundles. Its constraints contain the *gang*,
-which describes the bundles and their strategy. So a group is granted whole or not at
+A placement group requests the sum of its bundles. Its constraints contain a *bundle
+request*: the bundles and their strategy. So a group is granted whole or not at
 all, waits in the same queue as actors, and is given back as one.
 """
 
@@ -102,7 +102,7 @@ def amounts_with(amounts: Mapping[str, int], shares: Iterable[Share]) -> dict[st
 
 
 @final
-class Gang:
+class BundleRequest:
     """Bundles that are reserved together; equal if they request the same.
 
     Attributes:
@@ -141,13 +141,13 @@ class Gang:
         return [_described(bundle, nbytes) for bundle, nbytes in each]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Gang) and self._key == other._key
+        return isinstance(other, BundleRequest) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
 
     def __repr__(self) -> str:
-        return f"<Gang {self.strategy} of {'; '.join(self.described())}>"
+        return f"<BundleRequest {self.strategy} of {'; '.join(self.described())}>"
 
 
 class Unfit(NamedTuple):
@@ -176,7 +176,7 @@ class DeviceConstraints:
         apart: The devices of the actors that it has to be apart from.
         unfit: The devices that cannot have an option that it asks for, or None if there
             are none.
-        gang: The bundles of a group's request, or None for an actor's.
+        bundles: The bundles of a group's request, or None for an actor's.
         gpu_memory: The bytes of one GPU's memory that it gets at least; 0 if it
             requests no bytes. With bytes, its units are the smallest number that they
             need on any model.
@@ -188,7 +188,7 @@ class DeviceConstraints:
     near: frozenset[Device] | None = None
     apart: frozenset[Device] = frozenset()
     unfit: Unfit | None = None
-    gang: Gang | None = None
+    bundles: BundleRequest | None = None
     gpu_memory: int = 0
 
     @property
@@ -199,7 +199,8 @@ class DeviceConstraints:
     def are_in_bytes(self) -> bool:
         """Whether the units that are granted depend on the device."""
         return bool(
-            self.gpu_memory or (self.gang is not None and any(self.gang.gpu_memory))
+            self.gpu_memory
+            or (self.bundles is not None and any(self.bundles.gpu_memory))
         )
 
 

@@ -78,7 +78,7 @@ def test_actor_when_its_last_handle_is_gone_then_it_ends(ray: Any) -> None:
         assert done.wait(20)
     dead = ray.util.state.list_actors(filters=[("state", "=", "DEAD")])
     assert ids <= {row["actor_id"] for row in dead}
-    assert "nobody held" in str(dead[0]["death_cause"])
+    assert "no process held" in str(dead[0]["death_cause"])
 
 
 def test_remote_function_when_called_then_its_processes_are_not_this_one(

@@ -13,8 +13,8 @@ from actorlib._owner.actors.actor_record import ActorState
 from actorlib._scheduler.bundles import _units_by_device
 
 if TYPE_CHECKING:
-    from actorlib._owner.actors.actor_record import Registry
-    from actorlib._owner.actors.names import NameTable
+    from actorlib._owner.actors.actor_table import ActorTable
+    from actorlib._owner.actors.names import ActorNames
     from actorlib._owner.calls.call_table import CallTable
     from actorlib._owner.calls.mailbox import Mailbox
     from actorlib._scheduler.bundles import Bundles
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from actorlib._shm.allocator import BlockAllocator
 
 
-def check_registry(registry: Registry) -> None:
+def check_actors(table: ActorTable) -> None:
     """Each actor holds what its state allows."""
-    for record in registry:
+    for record in [supervisor.record for supervisor in table]:
         is_placed = record.state not in (ActorState.PENDING, ActorState.DEAD)
         if record.state not in (ActorState.RESTARTING, ActorState.SUSPENDED):
             assert is_placed == (record.lease is not None), record
@@ -55,7 +55,7 @@ def check_calls(calls: CallTable[Any, Any]) -> None:
     assert all(call.target is not None for call in calls.deferred.values())
 
 
-def check_names(names: NameTable) -> None:
+def check_names(names: ActorNames) -> None:
     """Each name and its actor know one another."""
     assert {actor: name for name, actor in names._actors.items()} == names._names
 

@@ -91,7 +91,7 @@ def test_abandon_when_a_worker_has_it_then_it_stays_for_nobody(
 
     assert calls.abandon(number) == "me"
     assert calls.target(number) is None
-    assert repr(calls) == "<CallTable 0 deferred, 1 posted, 1 of them for nobody>"
+    assert repr(calls) == "<CallTable 0 deferred, 1 posted, 1 of them abandoned>"
     assert calls.drop(number) is None
     assert len(calls) == 0
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import itertools
+import socket
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -10,7 +12,7 @@ from actorlib._options.actor_options import ActorOptions
 from actorlib._options.group_spec import GroupId, GroupSpec
 from actorlib._options.interface import Interface, method_of
 from actorlib._owner.actors.actor_record import ActorRecord
-from actorlib._owner.actors.gangs import Gangs, Member, rank_variables
+from actorlib._owner.actors.gangs import Gangs, Member, ReservedPort, rank_variables
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -200,3 +202,24 @@ def test_rank_when_a_worker_names_no_bundle_then_the_rules_are_broken(
 ) -> None:
     with pytest.raises(ProtocolError, match="in no bundle"):
         Table().enter(Rank(0, **said).record)
+
+
+def test_port_when_reserved_then_who_shares_it_may_listen_and_nobody_else() -> None:
+    first, second = ReservedPort(), ReservedPort()
+    try:
+        assert first.number != second.number
+        with socket.socket() as other:
+            with pytest.raises(OSError, match="in use") as caught:
+                other.bind(("", first.number))
+            assert caught.value.errno == errno.EADDRINUSE
+        with socket.socket() as nobody, pytest.raises(ConnectionRefusedError):
+            nobody.connect(("127.0.0.1", first.number))
+
+        with socket.create_server(("", first.number)):  # it sets SO_REUSEADDR
+            socket.create_connection(("127.0.0.1", first.number)).close()
+        with socket.create_server(("", first.number)):  # and a second time
+            socket.create_connection(("127.0.0.1", first.number)).close()
+    finally:
+        first.close()
+        second.close()
+        second.close()

@@ -285,7 +285,7 @@ def test_a_call_that_was_sent_and_has_no_retries_is_lost(
     mailbox.opened()
     post(mailbox, "me")
 
-    assert not mailbox.outlives
+    assert not mailbox.survives_restart
     assert mailbox.interrupted() == (["me"], [])
     assert mailbox.opened() == []
 
@@ -296,7 +296,7 @@ def test_interrupted_when_calls_have_retries_then_they_go_again_as_they_were(
     mailbox.opened()
     number, frame = mailbox.post("me", "ping", [ActorId(b"a")], b"x", None, Retries(1))
 
-    assert mailbox.outlives
+    assert mailbox.survives_restart
     assert mailbox.interrupted() == ([], [])
     assert not mailbox.was_sent(number)
     assert mailbox.opened() == [frame]
@@ -326,7 +326,7 @@ def test_interrupted_when_retries_are_used_up_then_lost_and_the_frame_comes_back
         assert mailbox.interrupted() == ([], [])
         mailbox.opened()
 
-    assert not mailbox.outlives
+    assert not mailbox.survives_restart
     replies, frames = mailbox.interrupted()
 
     assert (replies, numbers_of(frames)) == (["me"], [number])
@@ -431,11 +431,11 @@ def test_interrupted_when_a_call_with_no_retry_left_did_not_run_then_it_goes_aga
 
     mailbox.note_begun(BegunCalls(0, frozenset()))
 
-    assert mailbox.outlives
+    assert mailbox.survives_restart
     assert mailbox.interrupted() == ([], [])
     mailbox.opened()
     mailbox.note_begun(BegunCalls(number, frozenset({number})))
-    assert not mailbox.outlives
+    assert not mailbox.survives_restart
     assert mailbox.interrupted()[0] == ["me"]
 
 
@@ -748,7 +748,7 @@ class MailboxMachine(RuleBasedStateMachine):
         was_sent = [n for n in self.wanted if self.mailbox.was_sent(n)]
         assert was_sent == sorted(self.sent)
         may_go_again = any(self.left.get(number) for number in self.sent)
-        assert self.mailbox.outlives == (bool(self.waiting) or may_go_again)
+        assert self.mailbox.survives_restart == (bool(self.waiting) or may_go_again)
 
 
 MailboxMachine.TestCase.settings = settings(stateful_step_count=30)

@@ -1,75 +1,103 @@
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 from helpers.invariants import check_names
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from actorlib._base.ids import ActorId
-from actorlib._owner.actors.names import NameTable, advice
+from actorlib._options.actor_options import ActorOptions
+from actorlib._owner.actors.names import ActorNames, advice
+from actorlib.exceptions import ActorAlreadyExistsError, ActorNotFoundError
 
-ONE, TWO = ActorId(b"1"), ActorId(b"2")
+ONE, TWO, THREE = ActorId(b"1"), ActorId(b"2"), ActorId(b"3")
+
+
+class Actor:
+    """A supervisor, as names use it; its title is that of its record."""
+
+    def __init__(self, actor: ActorId) -> None:
+        self.record = self
+        self.title = f"Model {actor.decode()}"
+        self.answers = True
+
+
+class Names:
+    """Names, and the actors that have them."""
+
+    def __init__(self) -> None:
+        self.actors = {actor: Actor(actor) for actor in (ONE, TWO, THREE)}
+        self.names = ActorNames("here", cast("Any", self.actors.get))
+
+    def enter(self, actor: ActorId, name: str, namespace: str | None = None) -> None:
+        options = ActorOptions(name=name, namespace=namespace)
+        self.names.vacant(options)
+        self.names.enter(actor, name, options)
+
+    def find(self, name: str, namespace: str | None = None) -> object:
+        return self.names.find(name, namespace)
 
 
 @pytest.fixture
-def names() -> NameTable:
-    return NameTable()
+def names() -> Names:
+    return Names()
 
 
-def test_claim_when_free_then_it_is_found(names: NameTable) -> None:
-    names.claim("here", "a", ONE)
+def test_name_when_free_then_its_actor_is_found(names: Names) -> None:
+    names.enter(ONE, "a")
 
-    assert names.find("here", "a") == ONE
-    assert names.name_of(ONE) == ("here", "a")
+    assert names.find("a") is names.find("a", "here") is names.actors[ONE]
 
 
-def test_claim_when_taken_in_another_namespace_then_both_are_found(
-    names: NameTable,
+def test_name_when_taken_in_another_namespace_then_both_are_found(
+    names: Names,
 ) -> None:
-    names.claim("here", "a", ONE)
-    names.claim("there", "a", TWO)
+    names.enter(ONE, "a")
+    names.enter(TWO, "a", "there")
 
-    assert (names.find("here", "a"), names.find("there", "a")) == (ONE, TWO)
-
-
-@pytest.mark.parametrize(("name", "actor"), [("a", TWO), ("b", ONE)])
-def test_claim_when_the_name_or_the_actor_is_taken_then_refused(
-    names: NameTable, name: str, actor: ActorId
-) -> None:
-    names.claim("here", "a", ONE)
-
-    with pytest.raises(LookupError):
-        names.claim("here", name, actor)
-    check_names(names)
+    assert names.find("a") is names.actors[ONE]
+    assert names.find("a", "there") is names.actors[TWO]
 
 
-def test_free_when_it_has_no_name_then_nothing_happens(names: NameTable) -> None:
-    names.claim("here", "a", ONE)
+def test_name_when_its_actor_answers_then_no_other_gets_it(names: Names) -> None:
+    names.enter(ONE, "a")
 
-    names.free(TWO)
+    with pytest.raises(ActorAlreadyExistsError, match="by Model 1: get_actor"):
+        names.enter(TWO, "a")
 
-    assert list(names) == [("here", "a", ONE)]
+
+def test_name_when_its_actor_was_ended_then_another_gets_it(names: Names) -> None:
+    names.enter(ONE, "a")
+    names.actors[ONE].answers = False
+
+    with pytest.raises(ActorNotFoundError):
+        names.find("a")
+    names.enter(TWO, "a")
+    names.names.leave(ONE)
+
+    assert names.find("a") is names.actors[TWO]
+    check_names(names.names)
 
 
-def test_free_when_it_has_a_name_then_another_may_have_it(names: NameTable) -> None:
-    names.claim("here", "a", ONE)
+def test_leave_when_it_has_no_name_then_nothing_happens(names: Names) -> None:
+    names.enter(ONE, "a")
 
-    names.free(ONE)
-    names.claim("here", "a", TWO)
+    names.names.leave(TWO)
 
-    assert names.find("here", "a") == TWO
-    assert names.name_of(ONE) is None
+    assert names.names.names() == [("here", "a")]
 
 
 @pytest.mark.parametrize(
     ("answering", "said"),
     [
-        ([], "nobody"),
+        ([], "no actor"),
         ([("there", "count")], "'there'"),
         ([("here", "counter"), ("there", "other")], "did you mean 'counter'?"),
         ([("here", "zebra")], "there is 'zebra'"),
         ([("here", f"z{n}") for n in range(7)], "and 2 more"),
-        ([("there", "zebra")], "nobody"),
+        ([("there", "zebra")], "no actor"),
     ],
 )
 def test_advice_when_a_name_is_not_there_then_what_is(
@@ -78,36 +106,40 @@ def test_advice_when_a_name_is_not_there_then_what_is(
     assert said in advice("count", "here", answering)
 
 
-class Claims(RuleBasedStateMachine):
+class Entries(RuleBasedStateMachine):
     """Names against a dict."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.names = NameTable()
+        self.names = Names()
         self.model: dict[tuple[str, str], ActorId] = {}
 
     @rule(
         space=st.sampled_from("xy"),
         name=st.sampled_from("abc"),
-        actor=st.sampled_from([ONE, TWO, ActorId(b"3")]),
+        actor=st.sampled_from([ONE, TWO, THREE]),
     )
-    def claim(self, space: str, name: str, actor: ActorId) -> None:
-        if (space, name) in self.model or actor in self.model.values():
-            with pytest.raises(LookupError):
-                self.names.claim(space, name, actor)
+    def enter(self, space: str, name: str, actor: ActorId) -> None:
+        if actor in self.model.values():
+            return
+        if (space, name) in self.model:
+            with pytest.raises(ActorAlreadyExistsError):
+                self.names.enter(actor, name, space)
         else:
-            self.names.claim(space, name, actor)
+            self.names.enter(actor, name, space)
             self.model[space, name] = actor
 
-    @rule(actor=st.sampled_from([ONE, TWO, ActorId(b"3")]))
-    def free(self, actor: ActorId) -> None:
-        self.names.free(actor)
+    @rule(actor=st.sampled_from([ONE, TWO, THREE]))
+    def leave(self, actor: ActorId) -> None:
+        self.names.names.leave(actor)
         self.model = {k: v for k, v in self.model.items() if v != actor}
 
     @invariant()
     def same(self) -> None:
-        check_names(self.names)
-        assert {(s, n): actor for s, n, actor in self.names} == self.model
+        check_names(self.names.names)
+        assert self.names.names.names() == list(self.model)
+        for (space, name), actor in self.model.items():
+            assert self.names.find(name, space) is self.names.actors[actor]
 
 
-TestClaims = Claims.TestCase
+TestEntries = Entries.TestCase

@@ -13,7 +13,6 @@ from actorlib._futures.object_ref import ObjectRef
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import interface_of
 from actorlib._owner.actors.actor_record import ActorRecord
-from actorlib._owner.calls.call_policy import CallPolicy
 from actorlib._owner.calls.deadlines import Clock
 from actorlib._owner.calls.router import CallRouter
 from actorlib._owner.objects.objects import ObjectTable
@@ -84,7 +83,7 @@ def died() -> ActorDiedError:
 class Called:
     """One call of an actor that is there."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, cls: type | None = None, **options: Any) -> None:
         loop = asyncio.get_running_loop()
         self.loans: Any = Strict()
         engine: Any = None  # nothing is sent inside of a value here
@@ -94,16 +93,11 @@ class Called:
         self.router = CallRouter(
             self.loans,
             objects,
+            clock,
+            record_of(cls or Plain, **options),
             died,
             died,
             lambda: self.idle.append(True),
-            CallPolicy(
-                clock,
-                "A",
-                ActorOptions(**options),
-                lambda _: False,
-                lambda: None,
-            ),
         )
         self.channel: Any = Sent()
         self.open(1)
@@ -290,7 +284,7 @@ async def test_call_when_calls_are_kept_then_scalars_are_its_payload() -> None:
         called.router.settle_scalar(kept.call, "kept")
         assert await kept == "kept"
     assert called.router.is_idle
-    assert not called.router.outlives
+    assert not called.router.survives_restart
 
 
 async def test_settle_scalar_when_nobody_waits_then_it_is_dropped(
@@ -370,24 +364,20 @@ def send(called: Called, methods: list[str]) -> list[int]:
     ],
 )
 async def test_under_way_when_nothing_is_noted_then_those_that_may_run_at_once(
-    called: Called,
-    cls: type,
-    options: dict[str, int],
-    sent: list[str],
-    ran: tuple[str, ...],
+    cls: type, options: dict[str, int], sent: list[str], ran: tuple[str, ...]
 ) -> None:
+    called = Called(cls, **options)
     send(called, sent)
 
-    assert called.router.under_way(record_of(cls, **options)) == ran
+    assert called.router.under_way() == ran
 
 
-async def test_under_way_when_calls_were_refused_then_they_have_not_run(
-    called: Called,
-) -> None:
+async def test_under_way_when_calls_were_refused_then_they_have_not_run() -> None:
+    called = Called(Mixed)
     send(called, ["sleep", "sleep", "sleep"])
     called.channel.refused = 2
 
-    assert called.router.under_way(record_of(Mixed)) == ("sleep",)
+    assert called.router.under_way() == ("sleep",)
 
 
 @pytest.mark.parametrize(("place", "ran"), [(0, ("ping",)), (1, ("crash",))])
@@ -396,10 +386,9 @@ async def test_under_way_when_the_process_has_noted_it_then_what_ran(
 ) -> None:
     called = Called(max_restarts=1, max_task_retries=1)
     numbers = send(called, ["ping", "crash"])
-    record = record_of(Plain)
     cells = [0] * CELLS
     cells[ALONE] = cells[HIGHEST] = numbers[place]
 
-    called.router.note_cells(cells, record)
+    called.router.note_cells(cells)
 
-    assert called.router.under_way(record) == ran
+    assert called.router.under_way() == ran

@@ -16,7 +16,7 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from helpers.actors import LIMIT
-from helpers.invariants import check_ledger, check_registry
+from helpers.invariants import check_actors, check_ledger
 from helpers.scripted import ScriptedWorker, be_polite, be_silent, scripted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -473,7 +473,7 @@ class Street:
         _check_served(self.beside.frames)
         self.beside.frames[1:] = []
         check_ledger(self.engine.actor_table.scheduler.ledger)
-        check_registry(table.registry)
+        check_actors(table)
         assert self.engine.available() == self.free
         assert self.engine.snapshot().waiting == ()
         assert not list(table.groups)

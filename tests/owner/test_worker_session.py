@@ -163,7 +163,7 @@ async def street() -> AsyncGenerator[Street]:
         ((CALL_SCALARS, 1, "work"), "no worker sends CALL_SCALARS"),
         ((FAILURE, 1, RAISED, "", 5, "", None, b""), "'traceback'"),
         ((ITEM, 1, -1, None, b""), "'index'"),
-        ((ITEM, 1, 0, None, b""), "an item of call 1, which is no stream"),
+        ((ITEM, 1, 0, None, b""), "an item of call 1, which is not a stream"),
         ((OBJECT_ANNOUNCE, 5, 0), "'object'"),
         ((OBJECT_PUT, bytes(16), True, None, b""), "'object'"),
         ((CALL_DEFERRED, 1, 0, b"", (1.0, 2.0), "f"), "'deadline'"),

@@ -16,7 +16,7 @@ from actorlib._scheduler.bundle_spreading import match_devices
 from actorlib._scheduler.catalogue import Catalogue
 from actorlib._scheduler.explain import group_refusal, group_shortage
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import DeviceConstraints, Gang
+from actorlib._scheduler.request import BundleRequest, DeviceConstraints
 from actorlib._scheduler.wait_queue import WaitQueue
 from actorlib.accelerators.base import Device
 
@@ -58,7 +58,9 @@ def asked(
     total: dict[str, int] = {}
     for bundle in bundles:
         total = add(total, bundle.amounts)
-    return Resources.of(total), DeviceConstraints(gang=Gang(bundles, strategy))
+    return Resources.of(total), DeviceConstraints(
+        bundles=BundleRequest(bundles, strategy)
+    )
 
 
 def placed(lease: Lease | None) -> list[int] | None:
@@ -202,7 +204,7 @@ def test_strict_spread_when_asked_then_no_two_share_a_device(
     assert ledger.feasible(*asked(sizes, "STRICT_SPREAD")) == (indices is not None)
 
 
-def test_gang_when_a_part_does_not_fit_then_nothing_is_taken() -> None:
+def test_bundles_when_a_part_does_not_fit_then_nothing_is_taken() -> None:
     ledger = machine(2)
     total, constraints = asked([1, 1], "PACK")
 
@@ -212,14 +214,14 @@ def test_gang_when_a_part_does_not_fit_then_nothing_is_taken() -> None:
     assert ledger.free("GPU") == 19_000
 
 
-def test_gang_when_it_has_more_bundles_than_python_has_frames_then_placed() -> None:
+def test_bundles_when_it_has_more_bundles_than_python_has_frames_then_placed() -> None:
     found = arranged(machine(8), [0.005] * 1_500, "PACK")
 
     assert found is not None
     assert sorted(set(found)) == list(range(8))
 
 
-def test_gang_when_devices_are_reserved_then_not_on_those() -> None:
+def test_bundles_when_devices_are_reserved_then_not_on_those() -> None:
     ledger = machine(3)
     total, constraints = asked([1, 1], "PACK")
 
@@ -227,7 +229,7 @@ def test_gang_when_devices_are_reserved_then_not_on_those() -> None:
     assert ledger.try_acquire(total, constraints, {"GPU": {0}}) is None
 
 
-def test_gang_when_it_asks_for_the_same_then_it_is_equal() -> None:
+def test_bundles_when_it_asks_for_the_same_then_it_is_equal() -> None:
     one, other = asked([1, 0.5], "PACK")[1], asked([1, 0.5], "PACK")[1]
 
     assert one == other
@@ -280,7 +282,7 @@ def test_line_when_a_group_waits_for_cpus_then_devices_are_free_for_others() -> 
     queue.enqueue(
         "group",
         request(num_cpus=2),
-        DeviceConstraints(gang=Gang([request(num_cpus=2)], "PACK")),
+        DeviceConstraints(bundles=BundleRequest([request(num_cpus=2)], "PACK")),
     )
 
     assert queue.try_at_once(request(num_gpus=1)) is not None
@@ -311,7 +313,7 @@ def every_way(
     sizes=sizes_of_bundles,
     taken=st.lists(st.sampled_from([0, 0.25, 0.5]), min_size=3, max_size=3),
 )
-def test_gang_when_compared_with_every_way_then_it_finds_the_best(
+def test_bundles_when_compared_with_every_way_then_it_finds_the_best(
     sizes: list[float], taken: list[float]
 ) -> None:
     def here() -> Ledger:
@@ -337,7 +339,7 @@ def test_gang_when_compared_with_every_way_then_it_finds_the_best(
 
 
 @pytest.mark.parametrize("kind", ["TPU", "neuron_cores"])
-def test_gang_when_its_kind_allows_no_such_amount_then_never(kind: str) -> None:
+def test_bundles_when_its_kind_allows_no_such_amount_then_never(kind: str) -> None:
     assert KINDS[kind].fault(5_000)
     assert not machine(4, kind=kind).feasible(*asked([0.5, 0.5], "PACK", kind))
 
@@ -362,13 +364,13 @@ def units_asked(
 ) -> tuple[Resources, DeviceConstraints]:
     bundles = [Resources.of({"GPU": each}) for each in units]
     return Resources.of({"GPU": sum(units)}), DeviceConstraints(
-        gang=Gang(bundles, strategy)
+        bundles=BundleRequest(bundles, strategy)
     )
 
 
 @pytest.mark.parametrize("strategy", ["PACK", "SPREAD", "STRICT_PACK"])
 @pytest.mark.parametrize(("devices", "pieces"), [(8, 3), (16, 3), (16, 2)], ids=str)
-def test_gang_when_its_bundles_fill_all_devices_then_they_are_found(
+def test_bundles_when_its_bundles_fill_all_devices_then_they_are_found(
     devices: int, pieces: int, strategy: str
 ) -> None:
     for seed in range(10):
@@ -382,7 +384,7 @@ def test_gang_when_its_bundles_fill_all_devices_then_they_are_found(
 
 
 @pytest.mark.parametrize("strategy", ["PACK", "SPREAD"])
-def test_gang_when_it_has_hundreds_of_sizes_then_it_is_placed(strategy: str) -> None:
+def test_bundles_when_it_has_hundreds_of_sizes_then_it_is_placed(strategy: str) -> None:
     ledger = machine(130)
     ledger.try_acquire(request(num_gpus=0.5))
     sizes = [units * 40 for units in range(1, 250)]
@@ -394,7 +396,7 @@ def test_gang_when_it_has_hundreds_of_sizes_then_it_is_placed(strategy: str) -> 
     check_ledger(ledger)
 
 
-def test_gang_when_one_unit_too_many_is_asked_then_never() -> None:
+def test_bundles_when_one_unit_too_many_is_asked_then_never() -> None:
     sizes = cut(0, 16, 3)
     sizes[0] += 1
 
@@ -403,7 +405,7 @@ def test_gang_when_one_unit_too_many_is_asked_then_never() -> None:
     }
 
 
-def test_gang_when_one_bundle_too_many_is_over_a_half_then_never() -> None:
+def test_bundles_when_one_bundle_too_many_is_over_a_half_then_never() -> None:
     assert machine(16).infeasible_part(*asked([0.51] * 17, "SPREAD"))
 
 
@@ -412,7 +414,7 @@ def hard() -> list[int]:
     return cut(1, 16, 4, step=1)
 
 
-def test_gang_when_no_way_was_found_then_it_is_neither_feasible_nor_never() -> None:
+def test_bundles_when_no_way_was_found_then_it_is_neither_feasible_nor_never() -> None:
     ledger, demand = machine(16), units_asked(hard(), "PACK")
 
     assert not ledger.feasible(*demand)

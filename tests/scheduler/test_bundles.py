@@ -24,8 +24,8 @@ from actorlib._scheduler.explain import (
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import (
     ANYWHERE,
+    BundleRequest,
     DeviceConstraints,
-    Gang,
     LeaseRequest,
 )
 from actorlib.accelerators.base import Device, Lease
@@ -55,9 +55,9 @@ def total_of(bundles: list[Resources]) -> Resources:
 def reserved(
     ledger: Ledger, bundles: list[Resources], strategy: str = "PACK"
 ) -> tuple[Lease, Bundles] | None:
-    gang = Gang(bundles, strategy)
-    lease = ledger.try_acquire(total_of(bundles), DeviceConstraints(gang=gang))
-    return lease and (lease, Bundles(divide_lease(gang, lease), ledger.pools))
+    whole = BundleRequest(bundles, strategy)
+    lease = ledger.try_acquire(total_of(bundles), DeviceConstraints(bundles=whole))
+    return lease and (lease, Bundles(divide_lease(whole, lease), ledger.pools))
 
 
 def group(*bundles: Resources) -> Bundles:
@@ -266,7 +266,7 @@ def test_could_free_up_when_it_is_a_group_then_all_bundles_count() -> None:
 
     def could(count: int) -> bool:
         asked = [request(num_gpus=1)] * count
-        constraints = DeviceConstraints(gang=Gang(asked, "PACK"))
+        constraints = DeviceConstraints(bundles=BundleRequest(asked, "PACK"))
         return ledger.could_free_up(total_of(asked), constraints)
 
     assert (could(2), could(3)) == (True, False)
@@ -288,7 +288,7 @@ def test_refusal_when_a_group_can_never_be_then_it_says_why(
     bundles: list[dict[str, float]], strategy: str, says: str
 ) -> None:
     asked = [request(**bundle) for bundle in bundles]
-    constraints = DeviceConstraints(gang=Gang(asked, strategy))
+    constraints = DeviceConstraints(bundles=BundleRequest(asked, strategy))
 
     told = group_refusal(machine(), "group 'g'", total_of(asked), constraints)
 
@@ -300,7 +300,7 @@ def test_refusal_when_a_group_can_never_be_then_it_says_why(
 def test_shortage_when_a_group_or_a_member_waits_then_it_says_what_is_free() -> None:
     ledger = machine()
     asked = [request(num_gpus=1)] * 3
-    constraints = DeviceConstraints(gang=Gang(asked, "PACK"))
+    constraints = DeviceConstraints(bundles=BundleRequest(asked, "PACK"))
     assert group_shortage(ledger, "G", total_of(asked), constraints).endswith(
         "that is free"
     )
@@ -367,7 +367,7 @@ class GroupMachine(RuleBasedStateMachine):
         if made is None:
             assert self.ledger.available() == before
             return multiple()
-        constraints = DeviceConstraints(gang=Gang(asked, strategy))
+        constraints = DeviceConstraints(bundles=BundleRequest(asked, strategy))
         assert self.ledger.feasible(total_of(asked), constraints)
         assert [lease.amounts for lease in made[1].leases] == [a.amounts for a in asked]
         of = [{s.device.index for s in lease.shares} for lease in made[1].leases]

@@ -108,7 +108,7 @@ class Machine:
         check_ledger(self.ledger)
         if lease is None:
             return None
-        parts = divide_lease(demand.constraints.gang, lease)
+        parts = divide_lease(demand.constraints.bundles, lease)
         return [[(s.device.index, s.units) for s in part.shares] for part in parts]
 
 
@@ -398,7 +398,7 @@ def members(
     demand = machine.group(strategy, *bundles)
     lease = machine.ledger.try_acquire(*demand)
     assert lease is not None
-    parts = divide_lease(demand.constraints.gang, lease)
+    parts = divide_lease(demand.constraints.bundles, lease)
     return Bundles(parts, machine.ledger.pools)
 
 
@@ -719,7 +719,7 @@ class MixedMachine(RuleBasedStateMachine):
         if lease is None:
             assert self.machine.ledger.available() == before
             return multiple()
-        parts = divide_lease(demand.constraints.gang, lease)
+        parts = divide_lease(demand.constraints.bundles, lease)
         for part, bundle in zip(parts, bundles, strict=True):
             (share,) = part.shares
             least, nbytes = int(bundle["GPU"] * UNITS), bundle.get("gpu_memory", 0)

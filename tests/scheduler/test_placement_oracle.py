@@ -22,7 +22,12 @@ from actorlib._options.resources import Resources, add, request, totals
 from actorlib._scheduler.bundles import divide_lease
 from actorlib._scheduler.catalogue import Catalogue
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, Gang, model_of
+from actorlib._scheduler.request import (
+    ANYWHERE,
+    BundleRequest,
+    DeviceConstraints,
+    model_of,
+)
 from actorlib._scheduler.wait_queue import WaitQueue
 from actorlib.accelerators.base import Device
 
@@ -117,21 +122,21 @@ class Machine:
     def granted(self, number: int, lease: Lease) -> None:
         asked, constraints = self.asked[number]
         self.leases[number] = lease
-        gang = constraints.gang
-        if gang is None:
+        request = constraints.bundles
+        if request is None:
             self.check_part(asked, constraints, lease)
             return
         on: Counter[int] = Counter()
-        parts = divide_lease(gang, lease)
+        parts = divide_lease(request, lease)
         total: dict[str, int] = {}
         for bundle, alone, part in zip(
-            gang.bundles, bundles_of(gang), parts, strict=True
+            request.bundles, bundles_of(request), parts, strict=True
         ):
             self.check_part(bundle, alone, part)
             on.update(share.device.index for share in part.shares)
             total = add(total, part.amounts)
         assert lease.amounts == total
-        if gang.strategy == "STRICT_SPREAD":
+        if request.strategy == "STRICT_SPREAD":
             assert max(on.values(), default=0) <= 1
 
     def check_part(
@@ -215,12 +220,12 @@ class Machine:
         free = self.free_devices()
         if is_idle:
             free = dict.fromkeys(free, UNITS)
-        if constraints.gang is None:
+        if constraints.bundles is None:
             return not units or any(self.ways(units, free, constraints))
-        gang = constraints.gang
-        sizes = zip(gang.units("GPU"), bundles_of(gang), strict=True)
+        request = constraints.bundles
+        sizes = zip(request.units("GPU"), bundles_of(request), strict=True)
         parts = sorted(((u, c) for u, c in sizes if u), key=lambda part: -part[0])
-        return self.packs(parts, free, constraints.gang.strategy)
+        return self.packs(parts, free, constraints.bundles.strategy)
 
     def packs(
         self,
@@ -260,9 +265,9 @@ class Machine:
                 yield chosen
 
 
-def bundles_of(gang: Gang) -> list[DeviceConstraints]:
+def bundles_of(request: BundleRequest) -> list[DeviceConstraints]:
     """What each bundle says of its devices."""
-    each = zip(gang.models, gang.gpu_memory, strict=True)
+    each = zip(request.models, request.gpu_memory, strict=True)
     return [DeviceConstraints(models=m, gpu_memory=nbytes) for m, nbytes in each]
 
 
@@ -335,13 +340,13 @@ def some_group(
         for bundle in bundles
     ]
     _, constraints = machine.catalogue.demand_of_group(bundles, strategy)
-    assert constraints.gang is not None
-    gang = constraints.gang
+    assert constraints.bundles is not None
+    whole = constraints.bundles
     total: dict[str, int] = {}
-    for bundle in gang.bundles:
+    for bundle in whole.bundles:
         total = add(total, bundle.amounts)
-    gang = Gang(gang.bundles, strategy, models, gang.gpu_memory)
-    return Resources.of(total), DeviceConstraints(gang=gang)
+    whole = BundleRequest(whole.bundles, strategy, models, whole.gpu_memory)
+    return Resources.of(total), DeviceConstraints(bundles=whole)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -112,7 +112,7 @@ class Mps(Tier):
             )
 
     @override
-    def suspension_fault(self, grant: Grant) -> str:
+    def checkpoint_fault(self, grant: Grant) -> str:
         if not grant.parts:
             return ""
         return "under MPS what it has on its GPU is kept by the server of all"

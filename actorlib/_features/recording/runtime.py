@@ -95,7 +95,6 @@ class CallRecording:
         table.watch = self._watch_new
         engine.requests.others[RECORDED] = self._add
         self._supervisors = table.by_id
-        self._registry = table.registry
         self._pool = table.pool
         self._objects = table.objects
         self._inquiries = table.inquiries
@@ -132,8 +131,8 @@ class CallRecording:
             self._kept = kept
             self._calls = deque(self._calls, maxlen=kept)
         first: dict[bytes, Actor] = {
-            record.id: _described(record, record.state.value)
-            for record in self._registry
+            actor: _described(one.record, one.record.state.value)
+            for actor, one in self._supervisors.items()
         }
         runs = self._dropped + self._piece_runs
         self._users[began] = _User(kept, first, self._recorded_calls, runs)
@@ -239,8 +238,8 @@ class CallRecording:
         self._objects.note_put = self._put
 
     def _switch_off(self) -> None:
-        for record in self._registry:
-            record.watcher = None
+        for supervisor in self._supervisors.values():
+            supervisor.record.watcher = None
         for supervisor in self._callees():
             supervisor.router.calls.note_sent = None
         self._pool.calls.note_sent = None
@@ -300,7 +299,7 @@ class CallRecording:
     ) -> Callable[[], Recorded]:
         kept, first, _, earlier_runs = self._users[began]
         living: dict[bytes, Actor] = {
-            record.id: _described(record) for record in self._registry
+            actor: _described(one.record) for actor, one in self._supervisors.items()
         }
         known: dict[bytes, Actor] = {**first, **self._actors, **living}
         waiting = {
@@ -308,7 +307,7 @@ class CallRecording:
             for supervisor in self._callees()
             for call in supervisor.router.unanswered()
         } | {(b"", call.number) for call in self._pool.unanswered()}
-        silent = (self._registry.find(ActorId(s.actor)) for s in told.silent)
+        silent = (self._supervisors.get(ActorId(s.actor)) for s in told.silent)
         recorded = Recorded(
             began=began,
             ended=ended,
@@ -325,7 +324,7 @@ class CallRecording:
             puts=[put for put in self._puts if began <= put[0] <= ended],
             waiting=waiting,
             dropped=max(0, self._dropped - earlier_runs) + overflow,
-            silent=[record.title for record in silent if record is not None],
+            silent=[one.record.title for one in silent if one is not None],
         )
         return partial(_completed, recorded, [*self._calls], [*self._pieces], kept)
 
@@ -370,12 +369,7 @@ def _session_of(supervisor: ActorSupervisor) -> WorkerSession | None:
     if session is None or not session.channel.is_open:
         return None
     # Before it is alive, START may be still to come, in front of which nothing goes.
-    has_begun = supervisor.record.state in (
-        ActorState.ALIVE,
-        ActorState.SUSPENDED,
-        ActorState.DRAINING,
-    )
-    return session if has_begun else None
+    return None if supervisor.record.state is ActorState.STARTING else session
 
 
 def _described(record: ActorRecord, state: str = "") -> Actor:

@@ -1,18 +1,15 @@
-"""The lives of actors, from creation to death.
+"""Actors, from their creation to their end.
 
 In reading order:
 
-* ``actor_record``: the actors of one runtime and the states they may be in.
-* ``actor_table``: a runtime's actors: their supervisors, and who holds which.
-* ``placement``: what each actor asks for, its wait in line, its lease, given back.
-* ``supervisor``: keeps one actor from its creation until it is dead for good.
-* ``suspension``: suspends an actor, whose process lives on without its share, and
-  resumes it.
-* ``worker_session``: one incarnation of a worker: from its first frame to its end.
-* ``restart_policy``: whether an actor that died is started anew, and when.
-* ``exit_reason``: why an actor is gone: what its process left behind, put in words.
-* ``creation``: what actors are made from, ready to be sent.
-* ``names``: names of actors, one for each name of a namespace.
-* ``gangs``: actors that are ranks: who meets whom, and how they end together.
-* ``reserved_port``: keeps the port where ranks meet.
+* ``actor_record``: the definition, the state and the id of an actor.
+* ``actor_table``: the supervisors of a runtime's actors, and their holders.
+* ``placement``: an actor's request, its wait in line, and its lease.
+* ``supervisor``: manages one actor from its creation until it is dead for good.
+* ``suspension``: suspends and resumes an actor; its process lives on without its share.
+* ``worker_session``: one incarnation of a worker, from its first frame to its end.
+* ``restart_policy``: whether an actor that died is restarted, and when.
+* ``exit_reason``: explains the end of an actor from what its process left.
+* ``names``: names of actors, each unique in its namespace.
+* ``gangs``: actors that are ranks: which meet, and how they end together.
 """

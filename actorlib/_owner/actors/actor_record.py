@@ -1,11 +1,11 @@
-"""The actors of one runtime and the states they may be in."""
+"""The definition, the state and the id of an actor."""
 
 from __future__ import annotations
 
 import enum
 import itertools
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._base.ids import ACTOR_KIND, GROUP_KIND, ActorId, new_id, prefix_of
 from actorlib._base.labels import Label
@@ -13,18 +13,50 @@ from actorlib._base.value import dataclass
 from actorlib._options.group_spec import GroupId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection
 
+    from actorlib._base.ids import CountedId
     from actorlib._enforcement.tiers import Verdict
     from actorlib._options.actor_options import ActorOptions
     from actorlib._options.interface import Interface
+    from actorlib._options.resources import Resources
     from actorlib._processes.launcher import WorkerProcess
+    from actorlib._shm.memory import Payload
+    from actorlib._wire.function_code import ClassDefinition
     from actorlib.accelerators.base import Lease
     from actorlib.exceptions import Exit
 
 
+class ActorDefinition(NamedTuple):
+    """The class and the options of an actor, ready to be sent.
+
+    Attributes:
+        definition: The class; None if it is a worker of functions.
+        interface: The interface of the class.
+        options: The options of the actor.
+        runs: The resources of each call that it runs, if it is a worker of functions.
+    """
+
+    definition: ClassDefinition | None
+    interface: Interface
+    options: ActorOptions
+    runs: Resources | None = None
+
+
+class EncodedArguments(NamedTuple):
+    """The arguments of a constructor or a method, ready to be sent.
+
+    Attributes:
+        payload: The arguments.
+        borrowed: The borrowed references among them, or None.
+    """
+
+    payload: Payload
+    borrowed: Collection[CountedId] | None
+
+
 class ActorState(enum.Enum):
-    """Where an actor is in its life."""
+    """The states of an actor."""
 
     PENDING = "pending"
     """It waits for its arguments or for its share of the machine."""
@@ -33,17 +65,17 @@ class ActorState(enum.Enum):
     ALIVE = "alive"
     """It is ready for calls."""
     SUSPENDED = "suspended"
-    """Its process lives on, and its share is given back: what it had on its GPU is in
-    the host's memory. It is resumed when somebody says so."""
+    """Its process lives on, its share is returned, and its GPU memory is in the host's
+    memory. It is resumed on request."""
     RESTARTING = "restarting"
-    """It died and will be started anew; it may have kept its share, or wait for one."""
+    """It died and is restarted; it may have kept its share, or wait for one."""
     DRAINING = "draining"
-    """It ends: its process leaves, its share is still its own."""
+    """It ends: its process exits, and it still holds its share."""
     DEAD = "dead"
-    """Its process is gone, and its share is back as soon as the driver has done: it may
-    drain until then."""
+    """Its process is gone, and its share is returned, or drains until the driver has
+    freed the memory."""
 
-    # That of Enum is written in Python, and each actor moves four times at least.
+    # Enum's is written in Python, and each actor changes its state at least four times.
     __hash__ = object.__hash__
 
 
@@ -71,20 +103,20 @@ class ActorRecord:
     Attributes:
         id: Its id.
         interface: The interface of its class.
-        options: What it asked for.
-        is_actor: Whether it is one, and no worker of functions.
-        called: What it is called in messages; better known once it is ready.
-        process: Its worker, or the last that it had.
-        is_nested: Whether a worker asks for it.
-        state: Where it is in its life; changed by ``move`` alone.
-        lease: What it holds, while it holds something.
-        exit: How it ended, once it has.
-        was_evicted: Whether it was ended as its placement group was removed.
+        options: The options of the actor.
+        is_actor: False for a worker of functions.
+        called: Its name in messages; more exact after its constructor.
+        process: Its worker, or its last worker.
+        is_nested: Whether a worker has created it.
+        state: Its state; changed only by ``move``.
+        lease: Its lease, while it has one.
+        exit: How it ended.
+        was_evicted: Whether it was ended because its placement group was removed.
         verdict: The reason for which a tier has ended its process, if one has.
-        created_at: When it was made, in seconds since the epoch.
-        started_at: When it was ready for the first time, in seconds since the epoch.
-        ended_at: When it was dead.
-        watcher: Told when the state has changed, if somebody wants to know.
+        created_at: When it was created, in seconds since the epoch.
+        started_at: When it was first ready, in seconds since the epoch.
+        ended_at: When it was dead, in seconds since the epoch.
+        watcher: Called when the state has changed, if set.
     """
 
     id: ActorId
@@ -109,28 +141,28 @@ class ActorRecord:
 
     @property
     def label(self) -> str:
-        """What it is called before it has a process: ``Model 'm1'``."""
+        """Its name without a process: ``Model 'm1'``."""
         return str(self.called)
 
     @property
     def pid(self) -> int:
-        """Its process id, that of its last process if it is gone, or 0."""
+        """The id of its process or its last process, or 0."""
         return self.process.pid if self.process is not None else 0
 
     @property
     def title(self) -> str:
-        """What it is called, with its process: ``Model 'm1' (pid 812)``."""
+        """Its name with its process: ``Model 'm1' (pid 812)``."""
         return self.called.at(self.pid)
 
     def method(self, name: str) -> str:
-        """One of its methods, for messages: ``Model.ping of 'm1' (pid 812)``."""
+        """Returns the name of one of its methods: ``Model.ping of 'm1' (pid 812)``."""
         return self.called.method(name, self.pid)
 
     def move(self, state: ActorState) -> None:
-        """Goes on to another state.
+        """Changes the state.
 
         Raises:
-            RuntimeError: Its state does not allow that: a bug.
+            RuntimeError: The current state does not allow it: a bug.
         """
         if state not in _MOVES[self.state]:
             raise RuntimeError(
@@ -145,31 +177,20 @@ class ActorRecord:
         return f"<{self.label} {self.id.hex()} {self.state.value}>"
 
 
-class Registry:
-    """Every actor of one runtime, living or dead, by id.
+class RuntimeIds:
+    """Makes the ids of one runtime.
 
     Args:
-        runtime: Four bytes that tell this runtime from others of the machine.
+        runtime: Four bytes that distinguish this runtime from others on the machine.
     """
 
     def __init__(self, runtime: bytes) -> None:
         self._runtime = runtime
         self._own_prefix = prefix_of(runtime, 0)
         self._counter = itertools.count(1)
-        self._records: dict[ActorId, ActorRecord] = {}
-
-    def __repr__(self) -> str:
-        counts = dict.fromkeys(ActorState, 0)
-        for record in self._records.values():
-            counts[record.state] += 1
-        listed = ", ".join(f"{n} {state.value}" for state, n in counts.items() if n)
-        return f"<Registry {listed or 'empty'}>"
-
-    def __iter__(self) -> Iterator[ActorRecord]:
-        return iter(list(self._records.values()))
 
     def prefix(self, maker: int) -> bytes:
-        """The first eight bytes of the ids of what a process makes.
+        """Returns the first eight bytes of the ids of what a process creates.
 
         Args:
             maker: 0 for the owner, else the number of the worker's session.
@@ -177,27 +198,9 @@ class Registry:
         return prefix_of(self._runtime, maker)
 
     def new_id(self) -> ActorId:
-        """An id for an actor that the owner makes."""
+        """Makes an id for an actor that the owner creates."""
         return ActorId(new_id(self._own_prefix, ACTOR_KIND, next(self._counter)))
 
     def new_group_id(self) -> GroupId:
-        """An id for a placement group that the owner makes."""
+        """Makes an id for a placement group that the owner creates."""
         return GroupId(new_id(self._own_prefix, GROUP_KIND, next(self._counter)))
-
-    def add(self, record: ActorRecord) -> None:
-        """Registers a new actor.
-
-        Raises:
-            LookupError: There is one by that id: a bug.
-        """
-        if record.id in self._records:
-            raise LookupError(f"{record!r} is registered already")
-        self._records[record.id] = record
-
-    def forget(self, actor: ActorId) -> None:
-        """Drops the record of an actor that is dead and that nobody holds."""
-        self._records.pop(actor, None)
-
-    def find(self, actor: ActorId) -> ActorRecord | None:
-        """The record of an actor, or None if it is of another runtime."""
-        return self._records.get(actor)

@@ -1,8 +1,8 @@
-"""The table of a runtime's actors: their supervisors, and who holds which of them.
+"""The supervisors of a runtime's actors, and their holders.
 
-Creation, what workers ask for, and the count of handles meet here: an actor lives while
-somebody holds it or it has something to do, and is forgotten when it is dead and nobody
-holds it any more.
+Creation, requests of workers and the count of handles meet here. An actor lives while a
+process holds it or it has calls to do. It is forgotten when it is dead and no process
+holds it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from actorlib._base.ids import (
     maker_of,
 )
 from actorlib._options.interface import Interface, method_of
-from actorlib._owner.actors.actor_record import ActorRecord, ActorState, Registry
-from actorlib._owner.actors.creation import ActorDefinition
+from actorlib._owner.actors.actor_record import (
+    ActorDefinition,
+    ActorRecord,
+    ActorState,
+    RuntimeIds,
+)
 from actorlib._owner.actors.names import ActorNames
 from actorlib._owner.actors.placement import ActorPlacer
 from actorlib._owner.actors.supervisor import ActorSupervisor
 from actorlib._owner.actors.worker_session import SessionTable
-from actorlib._owner.calls.call_policy import CallPolicy
 from actorlib._owner.calls.deadlines import Clock
 from actorlib._owner.calls.router import CallRouter, WorkerRoute
-from actorlib._owner.functions.read_signal import have_actor_read
 from actorlib._owner.functions.task_pool import TaskPool
 from actorlib._owner.machine import WorkerStarter
 from actorlib._owner.objects.objects import ObjectTable
@@ -54,7 +56,8 @@ if TYPE_CHECKING:
 
     from actorlib._options.actor_options import ActorOptions
     from actorlib._options.runtime_options import RuntimeOptions
-    from actorlib._owner.actors.creation import EncodedArguments
+    from actorlib._owner.actors.actor_record import EncodedArguments
+    from actorlib._owner.actors.supervisor import DueArguments
     from actorlib._owner.actors.worker_session import WorkerSession
     from actorlib._owner.machine import LocalNode
     from actorlib._scheduler.catalogue import Demand
@@ -63,32 +66,27 @@ if TYPE_CHECKING:
 
 
 class ActorTable:
-    """Keeps the actors of one runtime, and what they share.
-
-    Args:
-        engine: Whose they are; handles and refs are pickled for it.
-        machine: Where they run.
-        options: How the runtime behaves.
+    """Keeps the actors of one runtime, and the parts that they share.
 
     Attributes:
         loop: The owner's loop.
-        clock: Says which calls' time is over.
-        registry: The actors and their states.
-        refcount: Who has a handle of which.
-        references: Counts what travels in payloads, and ends what nobody holds.
-        object_store: What large values are shared in.
-        by_id: Those that live, or that somebody holds.
-        placer: Says what they ask for, and asks for it.
-        scheduler: Who gets what of the machine, and who waits for it.
-        groups: The placement groups that some of them are in.
-        pool: Takes the calls of functions.
-        sessions: The pipes to workers and clients.
+        ids: Makes ids.
+        clock: Watches the deadlines of calls.
+        refcount: Which process holds what.
+        references: Counts the references in payloads, and ends what no process holds.
+        object_store: The shared memory for large values.
+        by_id: The supervisors of actors that live or are held.
+        placer: Makes and places their requests.
+        scheduler: Grants leases of the machine.
+        groups: The placement groups.
+        pool: Runs the calls of functions.
+        sessions: The sessions of workers and clients.
         starter: Starts workers.
-        inquiries: Asks workers what only they know.
-        actor_names: Who answers to which name.
-        objects: What refs inside of values stand for.
-        watch: Told of each actor that is made; None while nobody wants to know.
-        on_forget: Told of each actor that is forgotten; Inspector sets it.
+        inquiries: Asks workers for what only they know.
+        actor_names: The names of actors.
+        objects: The objects of refs inside of values.
+        watch: Receives each actor that is created, if set.
+        on_forget: Receives each actor that is forgotten; Inspector sets it.
     """
 
     on_forget: Callable[[ActorSupervisor], None]
@@ -98,7 +96,7 @@ class ActorTable:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self._enforcement = machine.enforcement
-        self.registry = Registry(os.urandom(4))
+        self.ids = RuntimeIds(os.urandom(4))
         self.refcount = RefCount()
         self.references = BorrowedReferences(self.refcount, self._held, self._unheld)
         self.object_store = ObjectStore(
@@ -109,7 +107,7 @@ class ActorTable:
         self.watch: Callable[[ActorSupervisor], None] | None = None
         self._made_by: dict[int, set[ActorId]] = {}
         self.clock = Clock(self.loop)
-        self.objects = ObjectTable(engine, self.registry.prefix(0), self.references)
+        self.objects = ObjectTable(engine, self.ids.prefix(0), self.references)
         self.scheduler = Scheduler(
             machine.capacity,
             machine.inventory,
@@ -134,7 +132,7 @@ class ActorTable:
         self.inquiries = Inquiries(self.loop)
         self.sessions = SessionTable(
             self.loop,
-            self.registry,
+            self.ids,
             self.refcount,
             self.object_store.memory,
             {
@@ -158,38 +156,33 @@ class ActorTable:
         self,
         actor: ActorId,
         definition: ActorDefinition,
-        arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
+        arguments: DueArguments,
         make_route: Callable[[ActorSupervisor], WorkerRoute] | None = None,
         *,
         is_nested: bool = False,
     ) -> None:
-        """Creates an actor, dead at once if it can never be placed.
+        """Creates an actor; it is dead at once if it can never be placed.
 
         Args:
             actor: Its id.
             definition: Its class and options.
-            arguments: For the constructor, why there are none, or a future of them.
-            make_route: Makes the way to a worker of functions; None for an actor.
-            is_nested: Whether a worker asks for it.
+            arguments: For the constructor.
+            make_route: Makes the route to a worker of functions; None for an actor.
+            is_nested: Whether a worker creates it.
         """
-        face, options, is_actor = (
-            definition.interface,
-            definition.options,
-            definition.runs is None,
-        )
+        options = definition.options
         record = ActorRecord(
             id=actor,
-            interface=face,
+            interface=definition.interface,
             options=options,
-            is_actor=is_actor,
+            is_actor=definition.runs is None,
             is_nested=is_nested,
             created_at=time.time(),
         )
-        taken = self.starter.gangs.enter(record) if options.torch else ""
-        self.registry.add(record)
+        never = self.starter.gangs.enter(record) if options.torch else ""
         if options.name is not None:
             self.actor_names.enter(actor, options.name, options)
-        if definition.options.is_detached:
+        if options.is_detached:
             self.refcount.add(actor, RUNTIME)
         supervisor = self.by_id[actor] = ActorSupervisor(
             definition,
@@ -203,16 +196,16 @@ class ActorTable:
         removed = ""
         if options.group is not None:
             removed = self.groups.add_member(options.group, actor, supervisor.evict)
-        never = removed or taken or None
-        if not never and self.placer.awaits_neighbours(options):
-            never = self._enforcement.refusal(record.label, options, options.request)
-        elif not never:
-            never = self.placer.refusal(record)
-        if never is not None:
-            # Whoever creates it has no handle yet, and it must not be forgotten before.
+        refusal = removed or never or None
+        if not refusal and self.placer.awaits_neighbours(options):
+            refusal = self._enforcement.refusal(record.label, options, options.request)
+        elif not refusal:
+            refusal = self.placer.refusal(record)
+        if refusal is not None:
+            # Its creator has no handle yet, and it must not be forgotten before.
             self.refcount.add(actor, OWNER)
             self.loop.call_soon(self.references.release, actor, OWNER)
-            error = ActorUnschedulableError(never, actor_id=actor.hex())
+            error = ActorUnschedulableError(refusal, actor_id=actor.hex())
             record.was_evicted = bool(removed)
             supervisor.refuse(error, arguments)
         else:
@@ -231,25 +224,24 @@ class ActorTable:
         """Creates the supervisor of a worker of functions.
 
         Args:
-            label: What it is called.
-            options: What it asks for itself.
-            demand: What it asks for with its calls.
-            arguments: None, as they are sent.
-            make_route: Makes the way to it.
+            label: Its name in messages.
+            options: The options of the worker.
+            demand: What each of its calls requests.
+            arguments: The empty arguments, encoded.
+            make_route: Makes the route to it.
             is_nested: Whether a call of a worker needs it.
         """
-        nobody = method_of(_nothing)
-        interface = Interface(label, nobody, {})
-        actor = self.registry.new_id()
+        interface = Interface(label, method_of(_nothing), {})
+        actor = self.ids.new_id()
         definition = ActorDefinition(None, interface, options, demand.resources)
         self.create(actor, definition, arguments, make_route, is_nested=is_nested)
         return self.by_id[actor]
 
     def attach(self, frame: Frame) -> None:
-        """Attaches a feature to all workers, those that start too; or changes it.
+        """Attaches a feature to all workers, including those that start later.
 
         Args:
-            frame: What each of them gets; it replaces an earlier one of its kind.
+            frame: Sent to each worker; it replaces an earlier one of its kind.
         """
         self.starter.attached[frame[0]] = frame
         for supervisor in self:
@@ -257,41 +249,37 @@ class ActorTable:
                 supervisor.session.channel.send(frame)
 
     def detach(self, frame: Frame) -> None:
-        """Switches a feature off in all workers; those that start do not load it."""
+        """Disables a feature in all workers.
+
+        Workers that start later do not load it.
+        """
         self.attach(frame)
         del self.starter.attached[frame[0]]
 
     def _router_of(self, supervisor: ActorSupervisor) -> CallRouter:
-        record = supervisor.record
-        policy = CallPolicy(
-            self.clock,
-            record.method,
-            record.options,
-            record.interface.awaits,
-            partial(have_actor_read, supervisor),
-        )
         return CallRouter(
             self.references,
             self.objects,
+            self.clock,
+            supervisor.record,
             supervisor.died,
             supervisor.unavailable,
             supervisor.idle,
-            policy,
             self._find_router,
         )
 
     def create_for(
         self, actor: ActorId, definition: ActorDefinition, maker: WorkerSession
     ) -> asyncio.Future[EncodedArguments]:
-        """Creates an actor that a worker makes; gives what takes its arguments.
+        """Creates an actor for a worker; returns the future of its arguments.
 
         Raises:
-            ProtocolError: There is one by that id.
+            ProtocolError: The id exists.
         """
-        if self.registry.find(actor) is not None:
+        if actor in self.by_id:
             raise ProtocolError(f"actor {actor.hex()} is made a second time")
         self.refcount.add(actor, maker.number)
-        # Actors that workers of functions make outlive those.
+        # Actors that workers of functions create live on after those.
         is_bound = maker.actor not in self.pool.workers.by_id
         if is_bound and not definition.options.is_detached:
             self._made_by.setdefault(maker.number, set()).add(actor)
@@ -301,21 +289,21 @@ class ActorTable:
         return arguments
 
     def _holder_names(self) -> dict[int, str]:
-        """Names the holders of leases, by the ids of these objects."""
-        found = {
+        """Returns the names of the holders of leases, by the ``id()`` of the leases."""
+        names = {
             id(lease): supervisor.record.title
             for supervisor in self.by_id.values()
             if (lease := supervisor.placement.lease) is not None
         }
         for worker in self.pool.workers.by_id.values():
             lease = worker.lease or worker.supervisor.placement.lease
-            found[id(lease)] = worker.title
+            names[id(lease)] = worker.title
         for group in self.groups:
-            found[id(group.lease)] = group.spec.label
+            names[id(group.lease)] = group.spec.label
         for drain in self.placer.draining:
             if drain.lease is not None:
-                found[id(drain.lease)] = drain.holder
-        return found
+                names[id(drain.lease)] = drain.holder
+        return names
 
     def _find_worker(self, process: object) -> ActorSupervisor | None:
         return next(
@@ -323,7 +311,7 @@ class ActorTable:
         )
 
     def _make_room(self) -> None:
-        """Ends workers of functions that do nothing, as somebody waits for a place."""
+        """Ends idle workers of functions, as a request waits."""
         self.pool.workers.idle.make_room()
 
     def _give_back_references(self, session: WorkerSession) -> None:
@@ -342,7 +330,7 @@ class ActorTable:
                 else "the actor that made it ended"
             )
 
-    # What becomes of what is held, or not any more.
+    # References that begin or end.
 
     def _held(self, counted: CountedId) -> None:
         kind = kind_of(counted)
@@ -366,11 +354,11 @@ class ActorTable:
         supervisor = self.by_id.get(actor)
         if supervisor is None:
             return
-        supervisor.end_when_idle("nobody held a handle of it any more")
+        supervisor.end_when_idle("no process held a handle of it")
         self._forget_if_over(supervisor)
 
     def _on_dead(self, supervisor: ActorSupervisor) -> None:
-        """Forgets an actor that is dead, and what it had is back."""
+        """Removes a dead actor from all tables; forgets it if no process holds it."""
         actor, options = supervisor.record.id, supervisor.record.options
         self.placer.forget(supervisor.record)
         if options.group is not None:
@@ -390,11 +378,9 @@ class ActorTable:
             actor
         ):
             return
-        is_known = self.by_id.pop(actor, None) is not None
-        self.registry.forget(actor)
-        if is_known:
+        if self.by_id.pop(actor, None) is not None:
             self.on_forget(supervisor)
 
 
 def _nothing() -> None:
-    """Stands for the constructor of a worker of functions: it takes nothing."""
+    """Serves as the constructor of a worker of functions, without parameters."""

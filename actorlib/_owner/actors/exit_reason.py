@@ -1,4 +1,4 @@
-"""Reasons of exits: what a process left behind, put in words."""
+"""Explains the end of an actor from what its process left behind."""
 
 from __future__ import annotations
 
@@ -30,24 +30,23 @@ _SIGKILL = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitEvidence:
-    """Holds what is known when a process is gone.
+    """What is known of a process that is gone.
 
     Attributes:
-        process: How it ended, as its parent saw it.
-        asked: Why it was ended by us, or the empty string if it was not.
-        interrupted: Why it was killed to be restarted, or the empty string.
+        process: How it ended, as its parent reports.
+        asked: Why the owner ended it, or an empty string.
+        interrupted: Why it was killed to be restarted, or an empty string.
         verdict: The reason for which a tier has ended it, if one has.
         was_ready: Whether its constructor had finished.
         constructor: The last line of the constructor's traceback, if it raised.
-        traceback: All of it.
-        protocol: What was wrong with its frames, if anything.
-        under_way: The methods of the calls that were under way, oldest first; None if
-            that is not known.
+        traceback: The whole traceback.
+        protocol: The fault in its frames, if any.
+        under_way: The methods of its running calls, oldest first; None if unknown.
         log_tail: The last lines of its standard error.
         pid: Its process id, or 0.
         is_memory_short: Whether the kernel has killed for lack of memory meanwhile.
-        on_devices: Who had how much of its devices, or the empty string if unknown.
-        exceeded: Bytes of memory that it asked for, if the kernel has killed it for
+        on_devices: The users of its devices and their memory; empty if unknown.
+        exceeded: The bytes of memory that it requested, if the kernel has killed it for
             more; else 0.
     """
 
@@ -68,10 +67,10 @@ class ExitEvidence:
 
 
 def exit_of(evidence: ExitEvidence) -> Exit:
-    """Decides what ended an actor.
+    """Decides the cause and the reason of an actor's end.
 
-    What was asked for comes first, then what the worker could still say, then what
-    the kernel says.
+    A requested end comes first, then what the worker could still report, then what the
+    kernel reports.
     """
     cause, reason = _cause(evidence)
     process = evidence.process
@@ -111,13 +110,13 @@ def died(
     restarted: str,
     asked: str = "",
 ) -> BaseException:
-    """Makes the error of whoever asks something of an actor after its end.
+    """Makes the error of calls and waits after the end of an actor.
 
     Args:
-        record: What is known of the actor.
-        cause: What the constructor raised, or else why there was no process.
-        restarted: What is to be said of its restarts, or the empty string.
-        asked: Why it was ended, or the empty string.
+        record: The record of the actor.
+        cause: What the constructor raised, or why there was no process.
+        restarted: Why it is not restarted, to follow "is dead"; may be empty.
+        asked: Why it was ended, or an empty string.
     """
     actor = record.id.hex()
     if isinstance(cause, ActorUnschedulableError) and not record.was_evicted:
@@ -144,9 +143,9 @@ def unavailable(record: ActorRecord, how: Exit, attempt: str) -> ActorUnavailabl
     """Makes the error of a call that is lost as the actor restarts.
 
     Args:
-        record: What is known of the actor.
+        record: The record of the actor.
         how: How its last process ended.
-        attempt: Which restart it is.
+        attempt: Describes the restart.
     """
     actor = record.id.hex()
     return ActorUnavailableError(
@@ -159,22 +158,22 @@ def unavailable(record: ActorRecord, how: Exit, attempt: str) -> ActorUnavailabl
 
 
 def is_out_of_memory(summary: str) -> bool:
-    """Whether the last line of a traceback says so, as CUDA's and PyTorch's do."""
+    """Whether the last line of a traceback reports it, as CUDA and PyTorch do."""
     return "out of memory" in summary.lower()
 
 
 def _crowded(evidence: ExitEvidence) -> str:
-    """Says who has a device on which there was not enough memory, for PyTorch & co."""
+    """Describes the users of a device after an out-of-memory error in a constructor."""
     if not (is_out_of_memory(evidence.constructor) and evidence.on_devices):
         return ""
     return f" (at the last look at its devices: {evidence.on_devices})"
 
 
 def _blamed(ran: Sequence[str], log_tail: str) -> str | None:
-    """Picks the method in which Python says it was, or the oldest."""
+    """Returns the method that Python's crash report names, or the oldest."""
     # A frame reads: File "/x.py", line 3 in crash
-    seen = {line.rpartition(" in ")[2] for line in log_tail.splitlines()}
-    named = [name for name in ran if FATAL in log_tail and name in seen]
+    frames = {line.rpartition(" in ")[2] for line in log_tail.splitlines()}
+    named = [name for name in ran if FATAL in log_tail and name in frames]
     return next(iter([*named, *ran]), None)
 
 

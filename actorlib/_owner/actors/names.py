@@ -1,11 +1,8 @@
-"""Names of actors: one actor for each name of a namespace, as long as it answers.
+"""Names of actors, each unique in its namespace while its actor answers.
 
-A name keeps nobody alive. ``NameTable`` knows whose each is, ``ActorNames`` also
-whether its actor still answers to it: actors do that nobody has ended yet.
-
-A name is its actor's from ``.remote()`` on. One that is killed, or that leaves, has
-lost it at once, before its process is gone; one that merely lost its last handle and
-still works can be found, and then goes on.
+A name does not keep an actor alive. It belongs to the actor from ``.remote()`` on. An
+actor that is killed, or that ends, loses it at once, before its process is gone. An
+actor that only lost its last handle and still works can be found, and then goes on.
 """
 
 from __future__ import annotations
@@ -16,61 +13,103 @@ from actorlib._base.validation import closest_names
 from actorlib.exceptions import ActorAlreadyExistsError, ActorNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from actorlib._base.ids import ActorId
     from actorlib._options.actor_options import ActorOptions
     from actorlib._owner.actors.supervisor import ActorSupervisor
 
 
-class NameTable:
-    """Maps a namespace and a name to an actor, and back."""
+class ActorNames:
+    """Finds the actors of one runtime by their names.
 
-    def __init__(self) -> None:
+    Attributes:
+        namespace: The default namespace.
+    """
+
+    def __init__(
+        self, namespace: str, supervisor_of: Callable[[ActorId], ActorSupervisor | None]
+    ) -> None:
+        self.namespace = namespace
+        self._supervisor_of = supervisor_of
         self._actors: dict[tuple[str, str], ActorId] = {}
         self._names: dict[ActorId, tuple[str, str]] = {}
 
     def __repr__(self) -> str:
         return f"<Names of {len(self._names)} actors>"
 
-    def claim(self, namespace: str, name: str, actor: ActorId) -> None:
-        """Gives a name to an actor that has none.
+    def enter(self, actor: ActorId, name: str, options: ActorOptions) -> None:
+        """Assigns a name to an actor; see ``vacant``."""
+        key = self.namespace_of(options), name
+        previous = self._actors.get(key)
+        if previous is not None:
+            self.leave(previous)
+        self._actors[key] = actor
+        self._names[actor] = key
+
+    def leave(self, actor: ActorId) -> None:
+        """Frees the name of a dead actor, if it still has one."""
+        key = self._names.pop(actor, None)
+        if key is not None:
+            del self._actors[key]
+
+    def holder(self, options: ActorOptions) -> ActorSupervisor | None:
+        """Finds the actor that has the name in some options."""
+        if options.name is None:
+            return None
+        return self._answering(self.namespace_of(options), options.name)
+
+    def vacant(self, options: ActorOptions) -> None:
+        """Checks that the name in some options is free.
 
         Raises:
-            LookupError: The name is another's, or the actor has one: a bug.
+            ActorAlreadyExistsError: An actor has it.
         """
-        taken = self._actors.get((namespace, name))
-        if taken is not None or actor in self._names:
-            raise LookupError(f"{namespace}/{name} cannot be {actor.hex()}'s")
-        self._actors[namespace, name] = actor
-        self._names[actor] = (namespace, name)
+        supervisor = self.holder(options)
+        if supervisor is None:
+            return
+        raise ActorAlreadyExistsError(
+            f"the name {options.name!r} is taken in namespace "
+            f"{self.namespace_of(options)!r}, by {supervisor.record.title}: "
+            f"get_actor({options.name!r}) gives its handle, "
+            "get_if_exists=True takes it or makes one, and kill() frees the name"
+        )
 
-    def find(self, namespace: str, name: str) -> ActorId | None:
-        """Finds the actor that has a name; None if nobody has."""
-        return self._actors.get((namespace, name))
+    def find(self, name: str, namespace: str | None) -> ActorSupervisor:
+        """Finds the actor that has a name.
 
-    def free(self, actor: ActorId) -> None:
-        """Takes an actor's name from it, if it has one."""
-        name = self._names.pop(actor, None)
-        if name is not None:
-            del self._actors[name]
+        Raises:
+            ActorNotFoundError: No actor has it.
+        """
+        where = namespace or self.namespace
+        supervisor = self._answering(where, name)
+        if supervisor is None:
+            raise ActorNotFoundError(
+                f"no living actor is called {name!r} in namespace {where!r}: "
+                f"{advice(name, where, self.names())}"
+            )
+        return supervisor
 
-    def name_of(self, actor: ActorId) -> tuple[str, str] | None:
-        """Gives the namespace and the name of an actor, or None."""
-        return self._names.get(actor)
+    def names(self) -> list[tuple[str, str]]:
+        """Lists the namespace and the name of every actor that has one."""
+        return [key for key in self._actors if self._answering(*key) is not None]
 
-    def __iter__(self) -> Iterator[tuple[str, str, ActorId]]:
-        """Walks over namespace, name and actor, in the order of the claims."""
-        return iter([(*name, actor) for name, actor in self._actors.items()])
+    def namespace_of(self, options: ActorOptions) -> str:
+        return options.namespace or self.namespace
+
+    def _answering(self, namespace: str, name: str) -> ActorSupervisor | None:
+        actor = self._actors.get((namespace, name))
+        supervisor = None if actor is None else self._supervisor_of(actor)
+        return supervisor if supervisor is not None and supervisor.answers else None
 
 
 def advice(name: str, namespace: str, answering: list[tuple[str, str]]) -> str:
-    """Says what to try instead of a name that nobody has.
+    """Returns what to try instead of an unknown name.
 
     Args:
         name: The name.
-        namespace: Where it was looked for.
-        answering: The namespace and the name of everybody who could have been meant.
+        namespace: The namespace of the search.
+        answering: The namespace and the name of every actor that has a name.
     """
     elsewhere = [other for other, same in answering if same == name]
     if elsewhere:
@@ -84,87 +123,4 @@ def advice(name: str, namespace: str, answering: list[tuple[str, str]]) -> str:
         return f"there {'is' if len(here) == 1 else 'are'} {listed}" + (
             f" and {len(here) - 5} more" if len(here) > 5 else ""
         )
-    return "nobody has a name there"
-
-
-class ActorNames:
-    """Finds the actors of one runtime by their names.
-
-    Args:
-        namespace: Where to look if nothing else is said.
-        supervisor_of: Finds the supervisor of an actor; None if it is forgotten.
-    """
-
-    def __init__(
-        self, namespace: str, supervisor_of: Callable[[ActorId], ActorSupervisor | None]
-    ) -> None:
-        self.namespace = namespace
-        self.entries = NameTable()
-        self._supervisor_of = supervisor_of
-
-    def enter(self, actor: ActorId, name: str, options: ActorOptions) -> None:
-        """Gives an actor the name in its options; see ``vacant``."""
-        namespace = self.namespace_of(options)
-        before = self.entries.find(namespace, name)
-        if before is not None:
-            self.entries.free(before)
-        self.entries.claim(namespace, name, actor)
-
-    def leave(self, actor: ActorId) -> None:
-        """Frees the name of a dead actor, if it still has one."""
-        self.entries.free(actor)
-
-    def holder(self, options: ActorOptions) -> ActorSupervisor | None:
-        """Finds who answers to the name in some options; None if nobody does."""
-        if options.name is None:
-            return None
-        return self._answering(self.namespace_of(options), options.name)
-
-    def vacant(self, options: ActorOptions) -> None:
-        """Checks that the name in some options may be given.
-
-        Raises:
-            ActorAlreadyExistsError: Somebody answers to it.
-        """
-        supervisor = self.holder(options)
-        if supervisor is None:
-            return
-        raise ActorAlreadyExistsError(
-            f"the name {options.name!r} is taken in namespace "
-            f"{self.namespace_of(options)!r}, by {supervisor.record.title}: "
-            f"get_actor({options.name!r}) gives its handle, "
-            "get_if_exists=True takes it or makes one, and kill() frees the name"
-        )
-
-    def find(self, name: str, namespace: str | None) -> ActorSupervisor:
-        """Finds who answers to a name.
-
-        Raises:
-            ActorNotFoundError: Nobody does.
-        """
-        where = namespace or self.namespace
-        supervisor = self._answering(where, name)
-        if supervisor is None:
-            raise ActorNotFoundError(
-                f"no living actor is called {name!r} in namespace {where!r}: "
-                f"{advice(name, where, self.names())}"
-            )
-        return supervisor
-
-    def names(self) -> list[tuple[str, str]]:
-        """Lists the namespace and the name of everybody who answers to one."""
-        return [
-            (namespace, name)
-            for namespace, name, actor in self.entries
-            if (supervisor := self._supervisor_of(actor)) is not None
-            and supervisor.answers
-        ]
-
-    def namespace_of(self, options: ActorOptions) -> str:
-        """Says where an actor with these options is looked for."""
-        return options.namespace or self.namespace
-
-    def _answering(self, namespace: str, name: str) -> ActorSupervisor | None:
-        actor = self.entries.find(namespace, name)
-        supervisor = None if actor is None else self._supervisor_of(actor)
-        return supervisor if supervisor is not None and supervisor.answers else None
+    return "no actor has a name there"

@@ -1,12 +1,12 @@
-"""Placement of actors: what each asks for, its wait in line, its lease, given back.
+"""Placement of actors: their requests, their wait in line, and their leases.
 
-One walk: ``ActorPlacer`` says what an actor asks for as things are now, the scheduler's
-``acquire`` has it wait in line, ``ActorPlacement`` holds the lease until it gives that
-back.
+``ActorPlacer`` makes the request of an actor from its options and the current state,
+the scheduler's ``acquire`` has it wait in line, and ``ActorPlacement`` holds the lease
+until it is returned.
 
-A wish may be about another actor: then it is settled when that one has a place, and
-again when it dies while the wish stands in line. What was settled is kept, so that
-everybody who is told why an actor waits is told of the same devices.
+A wish may refer to another actor: to be near it, or apart from it. It is resolved when
+that actor has a place, and again when that actor dies while the request waits. The
+resolved request is kept, so that all explanations of the wait name the same devices.
 """
 
 from __future__ import annotations
@@ -36,18 +36,14 @@ if TYPE_CHECKING:
 
 @final
 class ActorPlacement:
-    """One actor's share of the machine, from its place in line until it is given back.
-
-    Args:
-        record: What is known of the actor; its lease is kept there.
-        placer: Says what it asks for, and asks for it.
+    """One actor's share of the machine, from its place in line until it is returned.
 
     Attributes:
-        record: As given.
+        record: The record of the actor, which holds its lease.
         pending: The lease that it waits for or was granted, once it is in line.
-        waits_for_neighbours: Whether it is not in line yet, as an actor that it has
-            to be near to, or apart from, has no place.
-        returns_to: The devices that it goes back to, while it is suspended; else None.
+        waits_for_neighbours: Whether it is not in line yet, as an actor that it has to
+            be near to, or apart from, has no place.
+        returns_to: The devices that a new lease has to be of; None for any.
     """
 
     def __init__(self, record: ActorRecord, placer: ActorPlacer) -> None:
@@ -61,7 +57,7 @@ class ActorPlacement:
 
     @property
     def lease(self) -> Lease | None:
-        """The lease, from the moment that it is granted until it is given back."""
+        """The lease, from its grant until it is returned."""
         pending = self.pending
         if self.record.lease is not None or pending is None or not pending.done():
             return self.record.lease
@@ -71,56 +67,52 @@ class ActorPlacement:
     @property
     def is_awaited(self) -> bool:
         """Whether the actor has no lease, and may get one."""
-        may_get_one = self.record.state in (
-            ActorState.PENDING,
-            ActorState.RESTARTING,
-            ActorState.SUSPENDED,
-        )
-        return may_get_one and self.lease is None
+        ends = self.record.state in (ActorState.DRAINING, ActorState.DEAD)
+        return not ends and self.lease is None
 
     def settled(self) -> asyncio.Future[None]:
-        """Gives what is done when the actor has a lease, or never will have one."""
+        """Returns a future that is done when the actor has a lease, or never will."""
         if self.is_awaited:
             return self._settled.wait()
-        there: asyncio.Future[None] = self._scheduler.loop.create_future()
-        there.set_result(None)
-        return there
+        settled: asyncio.Future[None] = self._scheduler.loop.create_future()
+        settled.set_result(None)
+        return settled
 
     def begin(self) -> None:
-        """Gets in line now, unless it has to wait for neighbours first."""
+        """Gets in line, unless it has to wait for neighbours first."""
         self.waits_for_neighbours = self._placer.awaits_neighbours(self.record.options)
         if not self.waits_for_neighbours:
             self.pending = self._placer.acquire(self)
 
     @property
     def drain(self) -> Drain | None:
-        """What the lease waits for whose worker has ended, as the driver has not done.
+        """The drain that delays the next grant of this lease, or None.
 
-        Neither others may have it meanwhile, nor the next worker of the same actor.
+        While it lasts, no actor gets the lease, not even the restarted one.
         """
         gpus, process = self._placer.gpus, self.record.process
         if gpus is None or process is None:
             return None
         if process.exited.done():
-            # Who awaits the end of a process may go on before its callbacks are called,
-            # and this begins in one of them.
+            # A task that awaits the end of a process may continue before the callback
+            # that begins the drain.
             gpus.left(process)
         return gpus.drains.of(process)
 
     def device_memory(self) -> dict[str, int]:
-        """Returns the bytes that the worker had of devices it shares; see GpuWatch."""
+        """Returns the bytes that the worker used of its devices; see GpuWatch."""
         gpus = self._placer.gpus
         return {} if gpus is None else gpus.used(self.record.process)
 
     def who_has_what(self) -> str:
-        """Says who had how much of the devices at the last look; may be empty."""
+        """Describes the users of its devices at the last check; may be empty."""
         gpus = self._placer.gpus
         return "" if gpus is None else gpus.who_has_what(self.record.process)
 
     async def granted(self) -> Lease:
-        """Waits for the lease until its turn has come; gives the one that was kept.
+        """Waits for the lease, and returns it; returns at once if it was kept.
 
-        Cancelled: what was granted or is waited for is left to ``give_back``.
+        Cancelled: the request or the lease is left to ``give_back``.
         """
         if self.record.lease is not None:
             drain = self.drain
@@ -135,7 +127,7 @@ class ActorPlacement:
         return await self.pending
 
     def requeue(self) -> bool:
-        """Goes to the end of the line; False if it does not stand in one."""
+        """Moves to the end of the line; False if it is not in line."""
         if self.pending is None or self.pending.done():
             return False
         self._scheduler.requeue(self.pending)
@@ -147,7 +139,7 @@ class ActorPlacement:
         self._settled.notify()
 
     def give_back(self) -> None:
-        """Gives the lease back as soon as it has drained, or the place in line up."""
+        """Returns the lease as soon as it has drained, or leaves the line."""
         lease, pending, drain = self.record.lease, self.pending, self.drain
         self.record.lease = self.pending = None
         if lease is not None and drain is not None:
@@ -158,50 +150,46 @@ class ActorPlacement:
             self._scheduler.leave(pending)
 
     def set_aside(self) -> None:
-        """Gives the lease back, as the worker's work was taken off its devices."""
+        """Returns the lease, as the worker's state was moved off its devices."""
         lease, gpus, process = self.record.lease, self._placer.gpus, self.record.process
         if lease is None:
             return
         self.returns_to = frozenset(share.device for share in lease.shares)
         if gpus is not None and process is not None:
-            gpus.left(process)  # nobody gets it before the driver has let go
+            gpus.left(process)  # no actor gets it before the driver has freed it
         self.give_back()
 
     def granted_again(self) -> asyncio.Future[Lease]:
-        """Gets in line for the devices that it was on before it was set aside.
+        """Gets in line for the devices that it had before it was set aside.
 
         Returns:
-            The lease, now or later; it fails with ActorUnschedulableError if that can
-            never be.
+            The lease, now or later. It fails with ActorUnschedulableError if it can
+            never be granted.
         """
         self.pending = self._placer.acquire(self)
         return self.pending
 
     def devices_in_words(self) -> str:
-        """Names the devices that it holds, or goes back to: ``GPU 0``."""
+        """Names the devices that it holds or returns to: ``GPU 0``."""
         lease = self.record.lease
-        there: Iterable[Device] = self.returns_to or ()
+        devices: Iterable[Device] = self.returns_to or ()
         if lease is not None:
-            there = [share.device for share in lease.shares]
-        return ", ".join(f"{device.kind} {device.id}" for device in there)
+            devices = [share.device for share in lease.shares]
+        return ", ".join(f"{device.kind} {device.id}" for device in devices)
 
     def give_up(self) -> None:
-        """Tells those who wait for it to have a lease that it never will."""
+        """Wakes the actors that wait for its lease, as it never gets one."""
         self.waits_for_neighbours = False
         self._settled.notify()
 
 
 @final
 class ActorPlacer:
-    """Says what every actor of a runtime asks for, while others come and go.
-
-    Args:
-        scheduler: Grants leases.
-        enforcement: Makes shares hold; None where nothing does. Default: None.
+    """Makes and places the requests of all actors of a runtime.
 
     Attributes:
-        scheduler: As given.
-        gpus: Sees to the workers on devices that NVML knows; None where there are none.
+        scheduler: Grants leases.
+        gpus: Watches workers on devices that NVML knows; None without such devices.
     """
 
     def __init__(
@@ -216,36 +204,36 @@ class ActorPlacer:
 
     @property
     def draining(self) -> Iterable[Drain]:
-        """Lists the shares that are held back from others until the driver has done."""
+        """The shares that are held back until the driver has freed their memory."""
         return () if self.gpus is None else self.gpus.drains
 
     def open(self, record: ActorRecord) -> ActorPlacement:
-        """Begins with an actor that is not in line yet."""
+        """Makes the placement of an actor that is not in line yet."""
         placement = self._placements[record.id] = ActorPlacement(record, self)
         return placement
 
     def forget(self, record: ActorRecord) -> None:
-        """Forgets a dead actor: those in line whose wish was about it wish anew."""
+        """Forgets a dead actor; resolves waiting requests that refer to it again."""
         actor = record.id
         self._placements.pop(actor, None)
         self._requests.pop(actor, None)
-        for neighbour in self._named(record.options):
+        for neighbour in self._neighbours_of(record.options):
             self._wishers.get(neighbour.record.id, {}).pop(actor, None)
         for wisher in self._wishers.pop(actor, {}).values():
-            self._wish_anew(wisher)
+            self._resolve_again(wisher)
 
     def awaits_neighbours(self, options: ActorOptions) -> bool:
-        """Whether actors that a wish is about have no place yet."""
-        return any(neighbour.is_awaited for neighbour in self._named(options))
+        """Whether actors that a wish refers to have no place yet."""
+        return any(neighbour.is_awaited for neighbour in self._neighbours_of(options))
 
     async def neighbours(self, options: ActorOptions) -> None:
-        """Waits until the actors that a wish is about have a place, or are dead."""
+        """Waits until the actors that a wish refers to have a place, or are dead."""
         while self.awaits_neighbours(options):
-            for neighbour in self._named(options):
+            for neighbour in self._neighbours_of(options):
                 await neighbour.settled()
 
     def refusal(self, record: ActorRecord) -> str | None:
-        """Says why an actor can never be placed; None if it can, or may wait."""
+        """Returns why an actor can never be placed; None if it can, or may wait."""
         try:
             self._settle(record)
         except ActorUnschedulableError as error:
@@ -253,7 +241,7 @@ class ActorPlacer:
         return None
 
     def acquire(self, placement: ActorPlacement) -> asyncio.Future[Lease]:
-        """Asks for an actor's lease: granted at once, or when its turn has come.
+        """Requests an actor's lease: granted at once, or when its turn has come.
 
         It fails with ActorUnschedulableError if that turn can never come.
         """
@@ -261,14 +249,14 @@ class ActorPlacer:
         options = record.options
         request = self._requests.get(record.id)
         if request is None or options.near_to or options.apart:
-            # Whoever the wish is about may have moved or died since it was settled.
+            # The other actor may have moved or died since the wish was resolved.
             try:
                 request = self._settle(record)
             except ActorUnschedulableError as error:
                 failed: asyncio.Future[Lease] = scheduler.loop.create_future()
                 failed.set_exception(error)
                 return failed
-        for neighbour in self._named(options):
+        for neighbour in self._neighbours_of(options):
             wishers = self._wishers.setdefault(neighbour.record.id, {})
             wishers[record.id] = placement
         pending = scheduler.acquire(_returning(request, placement))
@@ -282,12 +270,12 @@ class ActorPlacer:
         return pending
 
     def explain(self, placement: ActorPlacement) -> str:
-        """Says why an actor in line waits."""
+        """Returns why an actor in line waits."""
         request = _returning(self._requests[placement.record.id], placement)
         return self.scheduler.explain(request, placement.pending)
 
     def survey(self, label: str, options: ActorOptions) -> str:
-        """Says where an actor would go now, or what stands in its way."""
+        """Returns where an actor would be placed now, or what prevents it."""
         group = options.group
         if group is not None and self.scheduler.groups.alive(group) is None:
             return f"{label} cannot be placed: {group.label} was removed"
@@ -299,7 +287,7 @@ class ActorPlacer:
             return str(error)
         return self.scheduler.preview(request)
 
-    def _wish_anew(self, placement: ActorPlacement) -> None:
+    def _resolve_again(self, placement: ActorPlacement) -> None:
         pending, record = placement.pending, placement.record
         if pending is None or pending.done():
             return
@@ -313,10 +301,10 @@ class ActorPlacer:
         self.scheduler.change_constraints(pending, _returning(request, placement))
 
     def _settle(self, record: ActorRecord) -> LeaseRequest:
-        """Settles what an actor asks for as things are now; it is kept.
+        """Resolves and keeps the request of an actor.
 
         Raises:
-            ActorUnschedulableError: It can never be given, and may not wait.
+            ActorUnschedulableError: It can never be granted, and may not wait.
         """
         request = self._request_of(record)
         never = self.scheduler.refusal(request)
@@ -327,7 +315,8 @@ class ActorPlacer:
 
     def _request_of(self, record: ActorRecord) -> LeaseRequest:
         holder = record.id.hex() if record.is_actor else ""
-        return self._request(record.label, record.options, priority_of(record), holder)
+        priority = Priority.NESTED if record.is_nested else Priority.USUAL
+        return self._request(record.label, record.options, priority, holder)
 
     def _request(
         self,
@@ -336,11 +325,11 @@ class ActorPlacer:
         priority: Priority = Priority.USUAL,
         holder: str = "",
     ) -> LeaseRequest:
-        """Resolves what an actor with these options asks for.
+        """Makes the request of an actor with these options.
 
         Raises:
-            ActorUnschedulableError: It names a device or an actor that is not here, or
-                what no device can have.
+            ActorUnschedulableError: It names a device or an actor that does not exist,
+                or an enforcement that no device can have.
         """
         near = None
         for actor in options.near_to:
@@ -378,16 +367,15 @@ class ActorPlacer:
         placement = self._placements.get(ActorId(actor))
         return None if placement is None else placement.lease
 
-    def _named(self, options: ActorOptions) -> list[ActorPlacement]:
+    def _neighbours_of(self, options: ActorOptions) -> list[ActorPlacement]:
         if not (options.near or options.apart_from):
             return []
-        named = (*options.near_to, *options.apart)
-        found = (self._placements.get(ActorId(actor)) for actor in named)
-        return [placement for placement in found if placement is not None]
+        actors = (ActorId(actor) for actor in (*options.near_to, *options.apart))
+        return [self._placements[one] for one in actors if one in self._placements]
 
 
 def _returning(request: LeaseRequest, placement: ActorPlacement) -> LeaseRequest:
-    """The request of an actor, for the devices that it goes back to, if it does."""
+    """Limits the request of an actor to the devices that it returns to, if any."""
     if placement.returns_to is None:
         return request
     only = replace(request.constraints, only=placement.returns_to)
@@ -397,16 +385,16 @@ def _returning(request: LeaseRequest, placement: ActorPlacement) -> LeaseRequest
 def fitted(
     enforcement: Enforcement, label: str, options: ActorOptions, demand: Demand
 ) -> Demand:
-    """Leaves out the devices that cannot have what makes the share hold by name.
+    """Excludes the devices that cannot have the requested enforcement.
 
     Args:
-        enforcement: Makes shares hold.
-        label: Who asks, for messages.
-        options: What is asked.
-        demand: What that is of the machine.
+        enforcement: Enforces shares.
+        label: Names the actor or function, for messages.
+        options: Its options.
+        demand: Its request.
 
     Raises:
-        ActorUnschedulableError: None of the devices can, with the reasons.
+        ActorUnschedulableError: No device can have it; with the reasons.
     """
     if not (options.enforcement or options.tunes_enforcement or enforcement.is_named):
         return demand
@@ -416,11 +404,6 @@ def fitted(
     reasons = enforcement.unfit(options, options.request)
     if not reasons:
         return demand
-    asked = options.enforcement or enforcement.default
-    unfit = Unfit(f"enforcement={asked!r}", reasons)
+    word = options.enforcement or enforcement.default
+    unfit = Unfit(f"enforcement={word!r}", reasons)
     return demand._replace(constraints=replace(demand.constraints, unfit=unfit))
-
-
-def priority_of(record: ActorRecord) -> Priority:
-    """Gives how an actor stands in line."""
-    return Priority.NESTED if record.is_nested else Priority.USUAL

@@ -1,8 +1,8 @@
 """Restarts of actors: whether, how often, and when.
 
-The first restart is at once. An actor that dies again soon waits, twice as long each
-time, up to a limit, so that a crash loop costs little; one that lived for a while
-begins afresh.
+The first restart is immediate. An actor that dies again soon waits, twice as long each
+time, up to a limit, so that a crash loop costs little. After a minute of life the
+delays begin again.
 """
 
 from __future__ import annotations
@@ -17,42 +17,41 @@ if TYPE_CHECKING:
 
 
 LONGEST = 30.0
-"""Seconds beyond which a wait is not doubled any more."""
+"""Seconds beyond which a delay is no longer doubled."""
 
 QUIET = 60.0
 """Seconds of life after which the next death counts as the first in a row."""
 
-
 LATEST = 10
-"""How many ends are told of an actor that was restarted, each in a line."""
+"""How many ends of an actor that was restarted are listed, each in a line."""
 
 TRIES = 10
-"""How often in a row an actor is tried to be made that is lost before it is ready."""
+"""How often in a row an actor is started that is lost before it is ready."""
 
 _PAUSE, _LONGEST_PAUSE = 0.1, 2.0
-"""Seconds before the second of those tries, and at the most."""
+"""Seconds before the second of those tries, and the limit."""
 
 
 class Fault(Enum):
-    """Says whose fault the end of a process was, as far as restarts ask."""
+    """The responsibility for the end of a process, as far as restarts depend on it."""
 
     OWN = "own"
-    """The actor's, or whoever killed it."""
+    """The actor itself, or the program that killed it."""
     LOST = "lost"
-    """It was lost with what it shares with others, and that comes back: the process
-    that watches over all, or a GPU on which a fault of one of them reaches all."""
+    """The template, or a GPU on which the fault of one process ends all: both are
+    shared, and come back."""
     UNLAUNCHED = "unlaunched"
-    """There could be no process."""
+    """No process could be started."""
 
 
 class RestartHistory(NamedTuple):
-    """Counts the restarts that there were.
+    """The restarts of an actor so far.
 
     Attributes:
-        total: How many, of those that count.
-        streak: How many of all in a row, without a quiet while between.
+        total: The number of restarts that count.
+        streak: The number of all restarts in a row, without a quiet minute between.
         last: When the last one began.
-        recent: When each of those within the actor's ``restart_window`` was decided.
+        recent: The times of those decided within the actor's ``restart_window``.
         has_lived: Whether the actor has been ready for calls.
         tries: How often in a row it was lost before it was ready.
         is_free: Whether the last one does not count.
@@ -68,11 +67,11 @@ class RestartHistory(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """Decides that the actor is started anew.
+    """The decision to restart the actor.
 
     Attributes:
-        after: In how many seconds.
-        history: The restarts, this one included.
+        after: The delay in seconds.
+        history: The restarts, including this one.
     """
 
     after: float
@@ -80,10 +79,10 @@ class Restart(NamedTuple):
 
 
 class GiveUp(NamedTuple):
-    """Decides that the actor stays dead.
+    """The decision that the actor stays dead.
 
     Attributes:
-        reason: Why it is not restarted, to be said after "is dead"; may be empty.
+        reason: Why it is not restarted, to follow "is dead"; may be empty.
     """
 
     reason: str
@@ -98,22 +97,22 @@ def decide(  # noqa: PLR0911  # one per rule
 ) -> Restart | GiveUp:
     """Decides what follows the end of an actor's process.
 
-    What is not its own fault counts against nothing: an actor that was not ready yet
-    is made anew whatever its options, and one that may still be restarted is.
+    An end that is not the actor's fault does not count: an actor that was not ready yet
+    is started again whatever its options, and one that may be restarted is restarted.
 
     Args:
-        options: Those of the actor: how often it may be restarted, and how soon.
-        history: The restarts that there were.
+        options: The options of the actor: how often it may be restarted, and how soon.
+        history: The restarts so far.
         how: How it ended.
         now: The time, in seconds of the clock of the history.
-        fault: Whose fault it was.
+        fault: Who is responsible.
     """
     if how.cause == "asked":
         return GiveUp("")
     if fault is Fault.LOST and how.cause == "failed to start":
         return _try_again(history, now)
     if how.cause == "failed to start" and not (history.total or history.has_lived):
-        return GiveUp("")  # what never came to life would hardly do so the next time
+        return GiveUp("")  # it never was ready, and would probably fail again
     if fault is Fault.UNLAUNCHED:
         return _spared(options, history, now)  # in the middle of a restart that counted
     recent, window = history.recent, options.restart_window
@@ -126,15 +125,15 @@ def decide(  # noqa: PLR0911  # one per rule
         return _spared(options, history, now)
     streak = _streak(history, now)
     after = _wait(options.restart_backoff, streak)
-    counted = (*recent, now) if _counts_recent(options) else ()
-    made = history._replace(
+    is_counted = window is not None and options.max_restarts > 0
+    updated = history._replace(
         total=history.total + 1,
         streak=streak + 1,
         last=now + after,
-        recent=counted,
+        recent=(*recent, now) if is_counted else (),
         is_free=False,
     )
-    return Restart(after, made)
+    return Restart(after, updated)
 
 
 def _try_again(history: RestartHistory, now: float) -> Restart | GiveUp:
@@ -150,8 +149,8 @@ def _spared(
 ) -> Restart | GiveUp:
     streak = _streak(history, now)
     after = _wait(options.restart_backoff, streak)
-    made = history._replace(streak=streak + 1, last=now + after, is_free=True)
-    return Restart(after, made)
+    updated = history._replace(streak=streak + 1, last=now + after, is_free=True)
+    return Restart(after, updated)
 
 
 def _streak(history: RestartHistory, now: float) -> int:
@@ -159,15 +158,12 @@ def _streak(history: RestartHistory, now: float) -> int:
 
 
 class Restarts:
-    """Decides the restarts of one actor, until none follows any more.
-
-    Args:
-        options: Those of the actor: how often it may be restarted, and how soon.
+    """Decides the restarts of one actor.
 
     Attributes:
-        last_exit: How the process ended that was restarted last.
-        earlier_deaths: How each of the latest ended, in a line without its output.
-        given_up: Why it will not be restarted, to be said after "is dead".
+        last_exit: The end that caused the last restart.
+        earlier_deaths: The latest ends, each in a line without its output.
+        given_up: Why it will not be restarted, to follow "is dead".
     """
 
     def __init__(self, options: ActorOptions) -> None:
@@ -182,16 +178,15 @@ class Restarts:
 
     @property
     def count(self) -> int:
-        """Counts those that there were."""
+        """The number of restarts that count."""
         return self._history.total
 
     @property
     def has_lived(self) -> bool:
-        """Whether the actor has been ready for calls."""
         return self._history.has_lived
 
     def is_ready(self) -> None:
-        """Takes note that the actor is ready: what lost it before is past."""
+        """Notes that the actor is ready, which ends a row of lost starts."""
         self._history = self._history._replace(has_lived=True, tries=0)
 
     @property
@@ -209,7 +204,7 @@ class Restarts:
     def follows(
         self, how: Exit, now: float, fault: Fault = Fault.OWN
     ) -> Restart | GiveUp:
-        """Decides what follows an end, and remembers it."""
+        """Decides what follows an end, and records it."""
         verdict = decide(self._options, self._history, how, now, fault)
         if isinstance(verdict, GiveUp):
             self.given_up = verdict.reason
@@ -220,7 +215,7 @@ class Restarts:
         return verdict
 
     def in_words(self, now: float) -> str:
-        """Says which restart this is and when, ``attempt 2 of 3, in 0.4 s``."""
+        """Describes the restart: ``attempt 2 of 3, in 0.4 s``."""
         options, history = self._options, self._history
         text = f"attempt {history.total}"
         if options.max_restarts >= 0 and options.restart_window is None:
@@ -233,12 +228,12 @@ class Restarts:
         if history.is_free:
             text = "which does not count"
         wait = history.last - now
-        shown = f"{wait:.2g}" if wait < 10 else f"{wait:.0f}"
-        return f"{text}, in {shown} s" if wait > 0 else text
+        seconds = f"{wait:.2g}" if wait < 10 else f"{wait:.0f}"
+        return f"{text}, in {seconds} s" if wait > 0 else text
 
 
 def _line(how: Exit) -> str:
-    # Without what it printed: that adds up, as a thousand of the dead are kept.
+    # Without its output: a thousand dead actors are kept.
     reason = how.reason.partition("\n")[0]
     return str(replace(how, reason=reason, log_tail="", constructor=""))
 
@@ -246,12 +241,8 @@ def _line(how: Exit) -> str:
 def _wait(backoff: float, streak: int) -> float:
     if not streak:
         return 0.0
-    # Beyond 64 doublings nothing is below the limit, and floats have an end.
+    # 64 doublings exceed any limit, and floats are finite.
     return min(backoff * 2.0 ** min(streak - 1, 64), max(LONGEST, backoff))
-
-
-def _counts_recent(options: ActorOptions) -> bool:
-    return options.restart_window is not None and options.max_restarts > 0
 
 
 def _used_up(options: ActorOptions, history: RestartHistory) -> str:

@@ -1,9 +1,9 @@
 """Supervision of one actor, from its creation until it is dead for good.
 
-One task per actor, and one function to read: wait for the arguments; then, again and
-again, wait for a share, start a worker, wait for its end, say why; and at last give the
-share back. The task never raises: its failures are the record's state, and what it did
-not foresee is logged as our bug.
+One task per actor runs ``_run``: it waits for the arguments, then repeatedly waits for
+a lease, starts a worker, waits for its end and explains it; finally it returns the
+lease. The task never raises: its failures are in the record, and an unexpected
+exception is logged as a bug of actorlib.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from actorlib._base.log import tell, warn
 from actorlib._base.notifier import Notifier
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from actorlib._enforcement.tiers import Verdict
-    from actorlib._owner.actors.creation import ActorDefinition, EncodedArguments
+    from actorlib._owner.actors.actor_record import ActorDefinition, EncodedArguments
     from actorlib._owner.actors.placement import ActorPlacement
     from actorlib._owner.actors.suspension import Suspension
     from actorlib._owner.actors.worker_session import WorkerSession
@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
     from actorlib.accelerators.base import Lease
 
+    DueArguments: TypeAlias = (
+        EncodedArguments | BaseException | asyncio.Future[EncodedArguments]
+    )
+    """A constructor's arguments, their error, or a future of them."""
 
 V = TypeVar("V")
 _WITH_PROCESS = (ActorState.STARTING, ActorState.ALIVE, ActorState.SUSPENDED)
@@ -64,25 +68,25 @@ _log = logging.getLogger("actorlib")
 
 
 class ActorSupervisor:
-    """Keeps one actor from its creation until it is dead, over all its workers.
+    """Manages one actor from its creation until it is dead, over all its workers.
 
     Args:
-        definition: What it is made from.
+        definition: Its class and options.
         placement: Its share of the machine, not in line yet.
         starter: Starts its workers.
-        make_route: Makes the way to its workers, once this is there.
-        on_dead: Told when it is dead and everything that it had is back.
+        make_route: Makes the route to its workers, given this supervisor.
+        on_dead: Called when it is dead and everything that it had is returned.
 
     Attributes:
-        record: What is known of the actor.
-        route: The way to its workers.
+        record: The record of the actor.
+        route: The route to its workers.
         router: The same, of an actor; a worker of functions has none.
         placement: Its share of the machine.
-        restarts: How often it was started anew, and may still be.
+        restarts: Decides its restarts.
         session: Its worker, while it has one; or its last, once it is dead.
         unsent: The constructor's arguments, while they may have to be sent.
-        ended: Done when it is dead for good: its process is gone, its share is back, or
-            drains.
+        ended: Done when it is dead for good: its process is gone, its lease is
+            returned, or drains.
     """
 
     router: CallRouter
@@ -123,32 +127,21 @@ class ActorSupervisor:
         self._due_arguments: asyncio.Future[EncodedArguments] | None = None
         self._suspension: Suspension | None = None
 
-    def start(
-        self,
-        arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
-    ) -> None:
-        """Gets in line, and begins the task that sees to the rest.
-
-        Args:
-            arguments: For the constructor, why there are none, or a future of them.
-        """
+    def start(self, arguments: DueArguments) -> None:
+        """Gets in line, and starts the task."""
         if asyncio.isfuture(arguments):
             self._due_arguments = arguments
         elif not isinstance(arguments, BaseException):
             self.unsent = arguments
-            # Now, and not when the task begins: who is made first is first in line.
+            # Now, and not when the task begins: the order of creation is kept.
             self.placement.begin()
-        # Its context is not that of whoever made it, which may be over long before.
+        # Without the context of its creator, which may be over long before.
         self._task = self._loop.create_task(self._run(arguments), context=Context())
-        # One that is cancelled before its first step never comes to its own end.
+        # A task that is cancelled before its first step never runs its ``finally``.
         self._task.add_done_callback(lambda _: self._finish(_SHUT_DOWN))
 
-    def refuse(
-        self,
-        error: ActorUnschedulableError,
-        arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
-    ) -> None:
-        """Ends an actor that asks for what can never be, before it has a worker."""
+    def refuse(self, error: ActorUnschedulableError, arguments: DueArguments) -> None:
+        """Ends an actor that can never be placed, before it has a worker."""
         if asyncio.isfuture(arguments):
             arguments.cancel()
         elif not isinstance(arguments, BaseException):
@@ -157,16 +150,16 @@ class ActorSupervisor:
         self._finish(Exit(cause="failed to start", reason=str(error)))
 
     def died(self) -> BaseException:
-        """Makes the error of whoever asks something of the actor after its end."""
+        """Makes the error of calls and waits after its end."""
         return died(self.record, self._cause, self.restarts.given_up, self._end_reason)
 
     def unavailable(self) -> BaseException:
-        """Makes the error of whoever asks something of it while it restarts."""
+        """Makes the error of calls that are lost while it restarts."""
         how = self.restarts.last_exit or Exit(cause="lost")
         return unavailable(self.record, how, self.restarts.in_words(self._now()))
 
     def ready(self) -> asyncio.Future[None]:
-        """Gives what is done when it is ready for calls, or with why it never is."""
+        """Returns a future that is done when it is ready for calls, or fails."""
         future = self._ready.wait()
         if self.record.state is ActorState.DEAD:
             self._ready.notify(self.died)
@@ -176,7 +169,7 @@ class ActorSupervisor:
 
     @property
     def answers(self) -> bool:
-        """Whether it may still be found by its name: nobody has ended it."""
+        """Whether it may still be found by its name: no caller has ended it."""
         return not (self._end_reason or self.route.is_closed)
 
     @property
@@ -189,19 +182,19 @@ class ActorSupervisor:
 
     @property
     def pid(self) -> int:
-        """Its process id; 0 while there is none."""
+        """Its process id; 0 while it has no process."""
         return self._process.pid if self._process is not None else 0
 
-    # Off its GPU, and back.
+    # Suspension.
 
     def suspend(self, patience: float | None) -> asyncio.Future[None]:
-        """Takes it off its GPU, and gives its share back; see Suspension.
+        """Suspends it; see Suspension.
 
         Args:
-            patience: Seconds that its calls under way may take; None for any.
+            patience: Seconds that its running calls may take; None for any.
 
         Raises:
-            SuspendError: It cannot be.
+            SuspendError: It cannot be suspended.
         """
         record, suspension = self.record, self._suspension
         if record.state is ActorState.DEAD:
@@ -214,7 +207,7 @@ class ActorSupervisor:
         if self._ends_for:
             raise SuspendError(f"{record.title} is about to end: {self._ends_for}")
         if record.lease is not None and (
-            why := self._starter.node.suspension_fault(record.lease, record.options)
+            why := self._starter.node.checkpoint_fault(record.lease, record.options)
         ):
             raise SuspendError(f"{record.title} cannot be suspended: {why}")
         if suspension is None:
@@ -231,7 +224,7 @@ class ActorSupervisor:
         return suspension.suspend(patience)
 
     def resume(self) -> asyncio.Future[None]:
-        """Puts it back on its GPU once it has its share; see Suspension.
+        """Resumes it as soon as it has its share; see Suspension.
 
         Returns:
             Done when it takes calls.
@@ -245,7 +238,7 @@ class ActorSupervisor:
         return self._suspension.resume()
 
     def _end_if_left(self) -> None:
-        """Ends it if it is to end, and nobody will resume it."""
+        """Ends it if it is to end when it is idle, and will not be resumed."""
         suspension = self._suspension
         if self._ends_for and suspension is not None and not suspension.may_go_on:
             self.stop(f"{self._ends_for}, and it was suspended")
@@ -253,32 +246,32 @@ class ActorSupervisor:
 
     @property
     def suspension(self) -> str:
-        """Says where it is between its GPU and the host's memory; may be empty."""
+        """Describes its suspension; empty if it is active."""
         return "" if self._suspension is None else self._suspension.in_words()
 
     # Endings.
 
     def kill(self, reason: str) -> None:
-        """Ends the actor at once, whatever it does."""
+        """Ends the actor at once."""
         self._end_reason = self._end_reason or reason
-        self.route.close()  # what comes from here on could still be answered
+        self.route.close()  # new calls could still be answered
         if self._process is not None:
             self._process.kill()
         elif self._task is None and not self.ended.done():
-            # Ctrl-C came before there was a task: nothing else would end it.
+            # Ctrl-C came before the task existed: nothing else would end it.
             self._finish(Exit(cause="asked", reason=self._end_reason))
         elif self._is_waiting and self._task is not None:
             self._task.cancel()
 
     def evict(self, reason: str) -> None:
-        """Ends the actor at once, as its placement group is no more."""
+        """Ends the actor at once, as its placement group was removed."""
         self.record.was_evicted = True
         self.kill(reason)
 
     def interrupt(self, reason: str) -> asyncio.Future[None]:
-        """Ends its process at once, to be restarted; kills it if it may not be.
+        """Ends its process at once, for a restart; kills it if it may not be restarted.
 
-        One that stands in line is restarted there: it goes to the end.
+        One that waits in line moves to the end of the line.
 
         Returns:
             Done when that process is gone.
@@ -288,7 +281,7 @@ class ActorSupervisor:
         if self._end_reason or self.record.state is ActorState.DEAD:
             return asyncio.shield(self.ended)
         future = self._session_over.wait()
-        if self._process is None:  # it has none yet, and will start afresh anyway
+        if self._process is None:  # a new process will be started anyway
             if self.placement.requeue():
                 how = Exit(cause="restarted", reason=reason)
                 self.restarts.follows(how, self._now())
@@ -299,14 +292,14 @@ class ActorSupervisor:
         return future
 
     def may_restart(self) -> bool:
-        """Whether it would be restarted if its process had ended by itself now."""
+        """Whether it would be restarted if its process ended now by its own fault."""
         session = self.session
-        is_made = session is None or not session.constructor_summary
-        how = Exit(cause="exited" if is_made else "failed to start")
+        has_failed = session is not None and session.constructor_summary
+        how = Exit(cause="failed to start" if has_failed else "exited")
         return self.restarts.would_follow(how, self._now())
 
     def end_for(self, verdict: Verdict) -> None:
-        """Ends its process at once, for a reason that its callers are told.
+        """Ends its process at once, with a reason for the errors of its callers.
 
         Restarts follow by the usual rules.
         """
@@ -315,9 +308,8 @@ class ActorSupervisor:
             self._process.kill()
 
     def leave(self, reason: str) -> None:
-        """Lets the actor end by its own will; it is killed if it stays on."""
-        # Once for what still runs there, and once for its own end.
-        graces = 2
+        """Ends the actor as its own code asked; kills it after twice the grace time."""
+        graces = 2  # one for running calls, one for its own end
         if self.record.state is ActorState.STARTING and self.session is not None:
             self._end_reason = self._end_reason or reason
             self.session.stop(self._starter.grace * graces)
@@ -325,7 +317,7 @@ class ActorSupervisor:
             self.stop(reason, graces)
 
     def stop(self, reason: str, graces: int = 1) -> None:
-        """Ends the actor behind what it was sent; it is killed if it stays on."""
+        """Ends the actor after its calls; kills it after the grace time."""
         self._end_reason = self._end_reason or reason
         if self._suspension is not None:
             self._suspension.give_up("it is about to end")
@@ -338,7 +330,7 @@ class ActorSupervisor:
             self.kill(reason)
 
     def end(self, reason: str) -> None:
-        """Refuses new calls and ends the actor behind those it was sent."""
+        """Refuses new calls, and ends the actor after those that it was sent."""
         if not self.route.is_closed:
             loop, patience = self._loop, self._starter.grace
             self.router.expire_streams(loop, patience)
@@ -346,40 +338,37 @@ class ActorSupervisor:
         self.end_when_idle(reason)
 
     def end_when_idle(self, reason: str) -> None:
-        """Ends the actor as soon as everything it was sent is done."""
+        """Ends the actor as soon as all its calls are done."""
         self._ends_for = self._ends_for or reason
         if self._suspension is not None:
             self._suspension.give_up("it is about to end")
         self._end_if_left()
 
     def revive(self) -> None:
-        """Lets it go on, as somebody holds it again before it was idle."""
+        """Cancels ``end_when_idle``, as a process holds it again."""
         if self._ends_for and self.answers:
             self._ends_for = ""
 
     def idle(self) -> None:
-        """Ends it if it is to end when nothing is left to be done; see CallRouter."""
+        """Ends it if it is to end and nothing is left to be done; see CallRouter."""
         if self._suspension is not None:
             self._suspension.note_idle()
         if self._ends_for and not self._end_reason and self.route.is_over():
             self.stop(self._ends_for)
 
     def close_in_fork(self) -> None:
-        """Forgets the worker in a fork: it is the parent's."""
+        """Closes the pipe in a forked child: the worker belongs to the parent."""
         if self.session is not None:
             self.session.channel.close_in_fork()
 
     # From its place in line to its end.
 
-    async def _run(
-        self,
-        arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
-    ) -> None:
+    async def _run(self, arguments: DueArguments) -> None:
         how = _LOST
         try:
             if self._task is None:
-                # The user's loop makes eager tasks (Python 3.12), and whoever creates
-                # the actor has no handle yet: it must not be dead and forgotten before.
+                # The user's loop makes eager tasks (Python 3.12), and the creator has
+                # no handle yet: the actor must not be dead and forgotten before.
                 await asyncio.sleep(0)
             encoded = self.unsent = await self._waited(_value(arguments))
             self._due_arguments = None
@@ -387,10 +376,10 @@ class ActorSupervisor:
                 since = self._now()
                 lease = await self._waited(self.placement.granted())
                 if _log.isEnabledFor(logging.INFO):
-                    self._tell_of_lease(lease, self._now() - since)
+                    self._log_lease(lease, self._now() - since)
                 how = await self._run_worker(lease, encoded)
-                if self._ends_for and not self.route.outlives:
-                    break  # there is nothing left to be restarted for
+                if self._ends_for and not self.route.survives_restart:
+                    break  # no call is left that needs a restart
                 follows = self.restarts.follows(how, self._now(), self._fault)
                 if isinstance(follows, GiveUp):
                     break
@@ -445,7 +434,7 @@ class ActorSupervisor:
         try:
             return await self._serve(process, lease, arguments)
         except Exception:
-            # A bug of ours: the share is not given back before the process is gone.
+            # A bug: the lease is not returned before the process is gone.
             process.kill()
             process.sock.close()
             await asyncio.wait({process.exited}, timeout=starter.grace)
@@ -455,7 +444,7 @@ class ActorSupervisor:
         self, process: WorkerProcess, lease: Lease, arguments: EncodedArguments
     ) -> Exit:
         starter, record, definition = self._starter, self.record, self._definition
-        assert definition is not None  # it is released at the end alone
+        assert definition is not None  # it is released only at the end
         restarts = self.restarts
         session = self.session = starter.open_session(
             record, process, self.route, self.is_ready
@@ -483,9 +472,9 @@ class ActorSupervisor:
         return self._explain(session, process, ended, exceeded)
 
     async def _prepare_restart(self, how: Exit, after: float) -> None:
-        """Lets go of what was, and waits if it has died too often of late.
+        """Prepares a restart, and waits if it has died too often recently.
 
-        Who has to wait gives the share back meanwhile, and gets in line again.
+        An actor that has to wait returns its lease meanwhile, and gets in line again.
         """
         self._process = self.session = None
         self._was_ready = False
@@ -494,7 +483,7 @@ class ActorSupervisor:
         self._report(f"restarts ({self.restarts.in_words(self._now())})", how)
         if self._suspension is not None:
             self._suspension.over(self.unavailable)
-        if self.restarts.has_lived:  # else no call has left: they wait as before
+        if self.restarts.has_lived:  # else no call was sent: they wait as before
             self.route.interrupted()
         self._session_over.notify()
         if after:
@@ -505,10 +494,10 @@ class ActorSupervisor:
         return self._loop.time()
 
     def is_ready(self, own: str) -> None:
-        """Lets calls go, as the constructor has finished.
+        """Sends the waiting calls, as the constructor has finished.
 
         Args:
-            own: What the actor's own ``__repr__`` calls it, or the empty string.
+            own: The actor's own ``__repr__``, or an empty string.
         """
         record, process = self.record, self._process
         if self.session is None or record.state is not ActorState.STARTING:
@@ -532,20 +521,20 @@ class ActorSupervisor:
 
     @property
     def _level(self) -> int:
-        """The level at which its life is told; workers of functions come and go."""
+        """The level of log lines about its life; workers of functions come and go."""
         return logging.INFO if self.record.is_actor else logging.DEBUG
 
-    def _tell_of_lease(self, lease: Lease, waited: float) -> None:
-        """Logs where it is placed; at INFO if it has waited for that for long."""
+    def _log_lease(self, lease: Lease, waited: float) -> None:
+        """Logs where it is placed; at INFO if it has waited for long."""
         is_late = waited >= LONG and self.record.is_actor
         level = logging.INFO if is_late else logging.DEBUG
         if not _log.isEnabledFor(level):
             return
-        held = str(Resources.of(lease.amounts))
+        what = str(Resources.of(lease.amounts))
         if lease.shares:
-            held += f" on {', '.join(share.device.id for share in lease.shares)}"
+            what += f" on {', '.join(share.device.id for share in lease.shares)}"
         after = f" after {waited:.1f} s" if is_late else ""
-        tell(level, "%s is placed%s: it has %s", self.record.label, after, held)
+        tell(level, "%s is placed%s: it has %s", self.record.label, after, what)
 
     def _explain(
         self,
@@ -555,7 +544,7 @@ class ActorSupervisor:
         exceeded: int,
     ) -> Exit:
         if session.protocol_error is not None:
-            # Its frames hold what the worker's held: handles, which would be counted.
+            # Its frames hold handles of the worker, which would be counted.
             clear_locals(session.protocol_error)
         self._cause = session.constructor_error or session.protocol_error
         starter, node = self._starter, self._starter.node
@@ -573,7 +562,7 @@ class ActorSupervisor:
             constructor=session.constructor_summary,
             traceback=session.constructor_traceback,
             protocol=str(session.protocol_error or ""),
-            under_way=self.route.under_way(self.record),
+            under_way=self.route.under_way(),
             log_tail=starter.log_tail(self.record, process),
             pid=process.pid,
             is_memory_short=is_memory_short,
@@ -617,11 +606,11 @@ class ActorSupervisor:
     def _take_due_arguments(self) -> None:
         due = self._due_arguments
         if due is not None and not due.cancel() and not due.cancelled():
-            # They came, and it was ended before it took them.
+            # They were ready, and the actor was ended before it used them.
             self.unsent = due.result() if due.exception() is None else None
 
     def _release_arguments(self) -> None:
-        """Gives back what the constructor's arguments lend: they are not sent again."""
+        """Returns the references in the arguments, which are not sent again."""
         unsent, self.unsent = self.unsent, None
         if unsent is not None:
             self._starter.references.returned(unsent.borrowed or (), OWNER)
@@ -639,31 +628,29 @@ class ActorSupervisor:
         record.move(ActorState.DEAD)
 
     def _report(self, what: str, how: Exit) -> None:
-        """Logs an end: a warning if nobody asked for it."""
-        is_told_by_calls = how.cause == "failed to start" and not self.record.is_actor
-        if is_told_by_calls or how.cause in ("asked", "restarted"):
+        """Logs an end: a warning if no caller asked for it."""
+        is_in_calls = how.cause == "failed to start" and not self.record.is_actor
+        if is_in_calls or how.cause in ("asked", "restarted"):
             if _log.isEnabledFor(self._level):
                 tell(self._level, "%s %s: %s", self.record.title, what, how)
             return
-        line = replace(how, log_tail="")  # that has been shown, or was not to be
+        line = replace(how, log_tail="")  # that was shown, unless it is not to be
         with suppress(Exception):  # a handler of the user's may raise
             if isinstance(self._cause, ActorUnschedulableError):
-                warn("%s", line)  # it begins with who asks
+                warn("%s", line)  # it begins with the actor's name
             else:
                 warn("%s %s: %s", self.record.title, what, line)
 
 
 class _NotCreated(Exception):  # noqa: N818  # carries what went wrong
-    """Says that an actor cannot be created; the cause says why."""
+    """An actor cannot be created; the cause has the reason."""
 
 
-class _Ended(Exception):  # noqa: N818  # no error: the way out of _run
-    """Says that an actor was ended before it had a process."""
+class _Ended(Exception):  # noqa: N818  # leaves _run, and is not an error
+    """An actor was ended before it had a process."""
 
 
-async def _value(
-    arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
-) -> EncodedArguments:
+async def _value(arguments: DueArguments) -> EncodedArguments:
     if isinstance(arguments, BaseException):
         raise _NotCreated from arguments
     if not asyncio.isfuture(arguments):

@@ -1,15 +1,15 @@
-"""Suspends one actor, and resumes it: its process lives on, its share is given back.
+"""Suspends one actor, and resumes it: its process lives on, its share is returned.
 
     active --> emptying --> saving --> suspended --> waiting --> restoring --> active
 
-Calls under way end first, while new ones are held back. Then the driver copies what the
-process has on its GPU to the host's memory, and the share is given back. To be resumed
-the actor gets in line again, for the very devices that it had, and the driver puts
-everything back.
+Running calls end first, while new ones are held back. Then the driver copies the GPU
+memory of the process to the host's memory, and the share is returned. To be resumed,
+the actor gets in line again for the same devices, and the driver copies everything
+back.
 
-What fails leaves the actor in the phase before, and whoever asked is told why. If the
-driver leaves nothing that anybody could know of, the process is ended, and restarts
-follow by the usual rules.
+A failure leaves the actor in the phase before, and its caller gets the error. If the
+driver leaves the process in an unknown state, the process is ended, and restarts follow
+by the usual rules.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ _log = logging.getLogger("actorlib")
 
 
 class Phase(enum.Enum):
-    """Where an actor is between its GPU and the host's memory."""
+    """The phases of a suspension."""
 
     ACTIVE = "active"
     """It has its share, and takes calls."""
     EMPTYING = "emptying"
-    """Its calls under way end, and new ones are held back."""
+    """Its running calls end, and new ones are held back."""
     SAVING = "saving"
-    """The driver copies what it has on its GPU."""
+    """The driver copies its GPU memory."""
     SUSPENDED = "suspended"
-    """It holds nothing, and nobody has asked for it to be resumed."""
+    """It holds nothing, and was not asked to resume."""
     WAITING = "waiting"
     """It waits in line for its share."""
     RESTORING = "restoring"
-    """It has its share, and the driver puts back what was there."""
+    """It has its share, and the driver copies its memory back."""
 
 
 _MOVES: dict[Phase, frozenset[Phase]] = {
@@ -67,18 +67,18 @@ _MOVES: dict[Phase, frozenset[Phase]] = {
 
 @final
 class Suspension:
-    """Suspends and resumes one actor, as often as it is asked to.
+    """Suspends and resumes one actor, as often as requested.
 
     Args:
         router: Routes the calls of the actor.
         placement: Its share of the machine.
         driver: Saves and restores processes.
-        on_share: Told that it has its share again, and its process is about to use it.
-        on_move: Told that it is suspended, or takes calls again.
-        on_lost: Told why nothing can be known of its process any more.
+        on_share: Called when it has its share again, before its process uses it.
+        on_move: Called when it is suspended, or takes calls again.
+        on_lost: Called with the reason when the state of its process is unknown.
 
     Attributes:
-        phase: Where it is now.
+        phase: The current phase.
     """
 
     def __init__(
@@ -110,18 +110,19 @@ class Suspension:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether it takes calls, or will without being asked again."""
+        """Whether it takes calls, or will without another request."""
         return self.phase is not Phase.SUSPENDED
 
     def suspend(self, patience: float | None) -> asyncio.Future[None]:
-        """Suspends the actor, or waits for that if it has begun.
+        """Suspends the actor, or joins a suspension that has begun.
 
         Args:
-            patience: Seconds that its calls under way may take; None for any.
+            patience: Seconds that its running calls may take; None for any.
 
         Returns:
-            Done when its share is given back, or is about to be, as soon as the driver
-            says that nothing is left. Fails with SuspendError, and it goes on.
+            Done when its share is returned, or is about to be, as soon as the driver
+            reports that its memory is free. Fails with SuspendError, and the actor goes
+            on.
 
         Raises:
             SuspendError: It is being resumed.
@@ -133,7 +134,7 @@ class Suspension:
             )
         done = self._suspended.wait()
         if self.phase is Phase.ACTIVE:
-            self._router.hold()  # what is called from here on waits
+            self._router.hold()  # new calls wait
             self._begin(Phase.EMPTYING, partial(self._suspend, patience))
         elif self.phase is Phase.WAITING:
             self._leave_line("it was suspended again before its turn")
@@ -142,11 +143,11 @@ class Suspension:
         return done
 
     def resume(self) -> asyncio.Future[None]:
-        """Resumes the actor, or waits for that if it has begun.
+        """Resumes the actor, or joins a resumption that has begun.
 
         Returns:
-            Done when it takes calls again. Fails with SuspendError, or
-            ActorUnschedulableError, and it stays suspended.
+            Done when it takes calls again. Fails with SuspendError or
+            ActorUnschedulableError, and the actor stays suspended.
 
         Raises:
             SuspendError: It is being suspended.
@@ -160,7 +161,7 @@ class Suspension:
         if self.phase is Phase.EMPTYING:
             self.give_up("it was resumed before its calls had ended")
         elif self.phase is Phase.SUSPENDED:
-            # Now, and not when the task begins: who asks first is first in line.
+            # Now, and not when the task begins: the order of requests is kept.
             pending = self._placement.granted_again()
             self._begin(Phase.WAITING, partial(self._resume, pending))
         if self.phase is Phase.ACTIVE:
@@ -168,7 +169,7 @@ class Suspension:
         return done
 
     def in_words(self) -> str:
-        """Says what is under way, to be said behind its state; may be empty."""
+        """Describes the phase, to follow the actor's state; may be empty."""
         match self.phase:
             case Phase.EMPTYING:
                 return f", and is to be suspended when {self._under_way} ended"
@@ -190,25 +191,25 @@ class Suspension:
                 return ""
 
     def note_idle(self) -> None:
-        """An answer has come, or nobody waits for it any more."""
+        """Continues a suspension that waited for the last running call."""
         if self.phase is Phase.EMPTYING and not self._router.sent:
             self._is_quiet.notify()
 
     def give_up(self, why: str) -> None:
-        """Lets the actor go on if its calls have not ended yet.
+        """Cancels a suspension whose calls have not ended yet.
 
         Args:
-            why: For whoever wanted it suspended.
+            why: The reason for the callers that wait for it.
         """
         if self.phase is Phase.EMPTYING:
             self._cancel()
             self._go_on(f"{self._record.title} is not suspended: {why}")
 
     def over(self, error: Callable[[], BaseException]) -> None:
-        """The process is gone: whoever waits is told so, and it is as if anew.
+        """Resets everything after the end of the process.
 
         Args:
-            error: Makes what they get.
+            error: Makes the error of callers that wait.
         """
         self._cancel()
         if self.phase is Phase.WAITING:
@@ -219,7 +220,7 @@ class Suspension:
         self._suspended.notify(error)
         self._resumed.notify(error)
 
-    # Off the GPU.
+    # Suspending.
 
     async def _suspend(self, patience: float | None) -> None:
         record, router = self._record, self._router
@@ -234,12 +235,12 @@ class Suspension:
                 f"{patience:g} s. It goes on"
             )
             return
-        left = None
+        remaining = None
         if patience is not None:
-            left = max(0.0, patience - (self._loop.time() - began))
+            remaining = max(0.0, patience - (self._loop.time() - began))
         self._move(Phase.SAVING)
         try:
-            await self._driver.save(record.pid, left)
+            await self._driver.save(record.pid, remaining)
         except CheckpointError as error:
             if error.is_broken:
                 self._on_lost(f"the driver lost it while it was suspended: {error}")
@@ -248,7 +249,7 @@ class Suspension:
             return
         self._move(Phase.SUSPENDED)
         if record.state is not ActorState.ALIVE:
-            return  # it was told to leave meanwhile, and is ended if it does not
+            return  # it was asked to end meanwhile, and is killed if it does not
         record.move(ActorState.SUSPENDED)
         self._placement.set_aside()
         self._suspended.notify()
@@ -260,7 +261,7 @@ class Suspension:
         self._suspended.notify(partial(SuspendError, why))
         self._resumed.notify()
 
-    # And back.
+    # Resuming.
 
     async def _resume(self, pending: asyncio.Future[Lease]) -> None:
         record, placement = self._record, self._placement
@@ -298,8 +299,8 @@ class Suspension:
         self._cancel()
         self._placement.give_back()
         self._move(Phase.SUSPENDED)
-        said = f"{self._record.title} is not resumed: {why}"
-        self._resumed.notify(partial(SuspendError, said))
+        message = f"{self._record.title} is not resumed: {why}"
+        self._resumed.notify(partial(SuspendError, message))
 
     def _begin(
         self, phase: Phase, work: Callable[[], Coroutine[Any, Any, None]]
@@ -309,8 +310,8 @@ class Suspension:
 
     async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await work()  # made here: a task that is cancelled may never begin
-        except Exception:  # noqa: BLE001  # around a task that nobody awaits
+            await work()  # created here: a cancelled task may never begin
+        except Exception:  # noqa: BLE001  # around a task that is not awaited
             _log.exception("%r of %r failed: a bug in actorlib", self, self._record)
             self._on_lost("actorlib failed; its log says where")
 

@@ -1,7 +1,7 @@
 """Session of one worker: the pipe to it, from its first frame to its end.
 
 The end of a process is an awaited future and the end of file on its socket, never a
-poll. Whichever comes first, the other is waited for, with a limit: results that were
+poll. After the first of them, the other is awaited with a limit: results that were
 written before a crash are still read, and a process that closed its pipe and stays is
 killed.
 """
@@ -34,56 +34,53 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._base.ids import ActorId, CountedId
-    from actorlib._owner.actors.actor_record import Registry
+    from actorlib._owner.actors.actor_record import RuntimeIds
     from actorlib._owner.objects.refcount import RefCount
     from actorlib._owner.teardown import Phase
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
     from actorlib._shm.memory import SharedMemory
 
 _LAST_FRAMES = 1.0
+"""Seconds after the end of a process for the frames that it has written."""
 
 
 class AnswerSink(Protocol):
-    """Takes what a worker answers; see ``WorkerRoute``."""
+    """Receives the answers of a worker; see ``WorkerRoute``."""
 
     def settle(self, frame: Frame) -> None:
-        """Takes the answer of a call."""
+        """Receives the answer of a call."""
         ...
 
     def settle_scalar(self, number: int, value: object) -> None:
-        """Takes the answer of a call, if that is a scalar."""
+        """Receives the answer of a call, if that is a scalar."""
         ...
 
     def item(self, frame: Frame) -> None:
-        """Takes an item of a stream."""
+        """Receives an item of a stream."""
         ...
 
 
 class CancelChildren(Protocol):
-    """Cancels what a call of a worker has made; see WorkerRequests."""
+    """Cancels the calls that a call of a worker has made; see WorkerRequests."""
 
     def __call__(
         self, session: int, parent_call: int, *, by_force: bool = False
     ) -> None:
-        """Cancels what a call has made, by the numbers of its session and its own."""
+        """Cancels them, by the numbers of the session and of the call."""
         ...
 
 
 @final
 class SessionTable:
-    """Numbers the sessions of one runtime, and has what all of them share.
-
-    Args:
-        loop: The owner's loop.
-        registry: Gives the prefixes of ids.
-        refcount: Who holds what: a worker lends only what it holds or has made.
-        memory: The shared memory of the owner.
-        cleanup: What is done at the end of every session, and when.
+    """Numbers the sessions of one runtime, and holds what all of them share.
 
     Attributes:
-        serve: Gets the frames with which a worker asks for something; WorkerRequests
-            sets it, like cancel_children.
-        cancel_children: Cancels what a call of a worker has made.
+        refcount: Which process holds what: a worker lends only what it holds or has
+            made.
+        cleanup: The steps at the end of every session, with their phases.
+        serve: Receives the request frames of a worker; WorkerRequests sets it, and
+            cancel_children.
+        cancel_children: Cancels the calls that a call of a worker has made.
     """
 
     serve: Callable[[WorkerSession, Frame], None]
@@ -92,13 +89,13 @@ class SessionTable:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        registry: Registry,
+        ids: RuntimeIds,
         refcount: RefCount,
         memory: SharedMemory,
         cleanup: Mapping[Callable[[WorkerSession], object], Phase],
     ) -> None:
         self.loop = loop
-        self.registry = registry
+        self.ids = ids
         self.refcount = refcount
         self.memory = memory
         self.cleanup = cleanup
@@ -106,31 +103,32 @@ class SessionTable:
 
 
 class WorkerSession:
-    """Serves the pipe to one worker, and sees its end.
+    """Serves the pipe to one worker until its end.
 
     Args:
-        sessions: Those of the runtime; this one becomes one of them.
-        actor: Whose it is.
+        sessions: The table of the runtime's sessions.
+        actor: The actor of the worker.
         process: The worker.
-        answers: Takes what the worker answers.
-        ready: Called when the actor is there, with what it calls itself.
+        answers: Receives the answers of the worker.
+        ready: Called when the actor is ready, with its own name.
 
     Attributes:
-        actor: Whose it is.
+        actor: As given.
         channel: The pipe.
         number: Its number among the sessions of the runtime.
-        prefix: How the ids of actors that it makes begin.
-        cleanup: Lets go of what is kept for the worker, when it is gone.
+        prefix: The prefix of the ids of actors that it creates.
+        cleanup: The steps at its end.
         sharing: The segments of shared memory that it and the owner know.
         cancel_children: See SessionTable.
         constructor_error: What the constructor raised, if it did.
         constructor_summary: The last line of its traceback.
-        constructor_traceback: All of it.
-        protocol_error: What was wrong with the worker's frames, if anything.
-        when_answered: Told of the calls of a worker that waits, as they are answered.
-        complete_failure: Adds to a FAILURE what is known here of it; None if nothing.
-        is_client: Whether it is no worker, but a program that is attached.
-        title: What people call it, if it is a client.
+        constructor_traceback: The whole traceback.
+        protocol_error: The fault in the worker's frames, if any.
+        when_answered: Receives the numbers of calls of a waiting worker as they are
+            answered.
+        complete_failure: Adds to a FAILURE what the owner knows of it; None if nothing.
+        is_client: Whether it is an attached program instead of a worker.
+        title: Its name for people, if it is a client.
     """
 
     is_client = False
@@ -146,7 +144,7 @@ class WorkerSession:
     ) -> None:
         self.actor = actor
         self.number = next(sessions.numbers)
-        self.prefix = sessions.registry.prefix(self.number)
+        self.prefix = sessions.ids.prefix(self.number)
         self.constructor_error: BaseException | None = None
         self.constructor_summary = ""
         self.constructor_traceback = ""
@@ -188,11 +186,11 @@ class WorkerSession:
             grace: Seconds that a process which closed its pipe may stay.
         """
         self.channel.send(start)
-        del start  # else 3 KiB, in a dozen objects for the collector, live on with it
+        del start  # else 3 KiB in a dozen objects live as long as the worker
         exited, killing = self._process.exited, None
         exited.add_done_callback(self._wake)
         try:
-            # One future for both: ``asyncio.wait`` keeps another dozen for each actor.
+            # One future for both: ``asyncio.wait`` keeps a dozen objects per actor.
             await self._woken
             if not exited.done():
                 killing = self._loop.call_later(grace, self._process.kill)
@@ -207,10 +205,10 @@ class WorkerSession:
                     timer.cancel()
 
     async def refuse(self, error: Exception) -> ProcessExit:
-        """Ends a worker that has not been started, and waits for that.
+        """Ends a worker that has not been started, and waits for its end.
 
         Args:
-            error: Why there is to be no actor; told as what its constructor raises is.
+            error: The reason, reported like an error of the constructor.
         """
         self.constructor_error = error
         self.constructor_summary = f"{type(error).__name__}: {error}"
@@ -218,7 +216,7 @@ class WorkerSession:
         return await self._process.exited
 
     def stop(self, grace: float) -> None:
-        """Asks the actor to leave behind what it was sent.
+        """Asks the actor to end after the calls that it was sent.
 
         Args:
             grace: Seconds after which it is killed.
@@ -231,7 +229,7 @@ class WorkerSession:
         settle, settle_scalar = self._settle, self._settle_scalar
         try:
             for frame in frames:
-                # The usual answers are looked at here, and everything else at length.
+                # The usual answers are checked here, all other frames by check_frame.
                 if frame[0] == RESULT_SCALAR:
                     _, call, value = frame
                     if type(call) is not int or type(value) not in SCALARS:
@@ -251,14 +249,14 @@ class WorkerSession:
         except ProtocolError as error:
             self._break(error)
         except Exception as error:  # noqa: BLE001  # around a session: nothing may hang
-            trouble = ProtocolError(f"a frame that makes no sense came: {error!r}")
-            trouble.__cause__ = error
-            self._break(trouble)
+            fault = ProtocolError(f"a frame that makes no sense came: {error!r}")
+            fault.__cause__ = error
+            self._break(fault)
 
     def _take(self, frame: Frame) -> None:
-        lent = check_frame(frame, self.prefix)
-        if lent:
-            self._check_lent(lent)
+        borrowed = check_frame(frame, self.prefix)
+        if borrowed:
+            self._check_lent(borrowed)
         kind = frame[0]
         if kind == ITEM:
             self._item(frame)
@@ -276,13 +274,13 @@ class WorkerSession:
             self._serve(self, frame)
 
     def _check_lent(self, borrowed: tuple[CountedId, ...]) -> None:
-        """Refuses a block that is none of the worker's.
+        """Refuses a block that the worker neither made nor was lent.
 
-        Whoever made a block is told when nobody holds it: a worker that speaks of one
-        that it was never lent would have another's memory taken away.
+        The maker of a block is told when no process holds it. A worker that lends a
+        block which it does not hold could free the memory of another.
 
         Raises:
-            ProtocolError: It lends one.
+            ProtocolError: It lends such a block.
         """
         for counted in borrowed:
             if (

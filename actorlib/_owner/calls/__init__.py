@@ -1,18 +1,16 @@
-"""Calls without an answer: in order, out, back, again.
+"""Calls without an answer: their order, their way to a worker and back, and retries.
 
 In reading order:
 
-* ``call_table``: keeps the calls that have no answer: whom each is for, since when.
-* ``calls_under_way``: tells which of an actor's calls run, from those that have no
-  answer.
-* ``mailbox``: decides which calls of one actor go to its worker, and which go again.
-* ``router``: the way to one worker and back; routes an actor's calls: out in order, and
-  their answers and items back.
-* ``call_policy``: says of each call of an actor how often it is sent again, and until
-  when it may take.
-* ``deadlines``: deadlines of calls: whose time is over, told by one timer.
-* ``response_target``: keeps calls that await answers, of actors and of functions, and
-  gives those to the callers: the owner's code, or a worker.
-* ``submission``: calls on their way out, with their arguments and in order.
-* ``link_callers``: knows who calls one actor over links, and tells them of its end.
+* ``call_table``: the calls that have no answer: the recipient and the time of each.
+* ``calls_under_way``: which of an actor's unanswered calls run.
+* ``mailbox``: decides which calls of one actor are sent to its worker, and which again.
+* ``router``: the way to one worker and back; routes an actor's calls, their answers and
+  their items.
+* ``call_policy``: retries and deadlines of an actor's calls.
+* ``deadlines``: deadlines of calls, by one timer.
+* ``response_target``: calls that await answers, of actors and of functions, and the
+  delivery of answers to the owner's code or to a worker.
+* ``submission``: encodes and sends the owner's calls in order.
+* ``link_callers``: the workers that call one actor over links.
 """

@@ -1,4 +1,4 @@
-"""Says of each call how often it is sent again, and until when it may take."""
+"""Retries and deadlines of the calls of one actor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from actorlib._base.ids import ActorId
     from actorlib._core.current_call import Deadline
     from actorlib._options.actor_options import ActorOptions
-    from actorlib._owner.calls.deadlines import Clock
 
 _FOR_THE_OWNER = frozenset({"retries", "mover"})
 """The headers that are not sent."""
@@ -18,10 +17,10 @@ Listed: TypeAlias = bool | tuple[type[Exception], ...] | None
 
 
 class Retries(NamedTuple):
-    """Says how often a call may be sent again, and after what.
+    """How often a call may be sent again, and after which failures.
 
     Attributes:
-        times: How often; -1 always.
+        times: The number of retries; -1 for any number.
         exceptions: Which exceptions of the method are retried: all, none or these.
     """
 
@@ -30,14 +29,14 @@ class Retries(NamedTuple):
 
     @property
     def depends_on_error(self) -> bool:
-        """Whether the exception itself has to be looked at."""
+        """Whether the exception itself has to be loaded for the decision."""
         return bool(self.times) and not isinstance(self.exceptions, bool)
 
     def after_error(self, error: BaseException | None) -> Retries | None:
-        """What is left after the method has raised; None if the call is over.
+        """Returns what is left after the method has raised; None if the call is over.
 
         Args:
-            error: What it raised; needed if ``depends_on_error``.
+            error: The exception; needed if ``depends_on_error``.
         """
         exceptions = self.exceptions
         if not isinstance(exceptions, bool):
@@ -45,10 +44,10 @@ class Retries(NamedTuple):
         return self._one_less() if exceptions else None
 
     def after_end(self, *, ran: bool) -> Retries | None:
-        """What is left after the worker has ended; None if the call is lost.
+        """Returns what is left after the worker has ended; None if the call is lost.
 
-        Only a call that ran pays. One that has not begun goes again at no cost, and so
-        does one that is over and whose answer was lost.
+        Only a call that ran costs a retry. A call that has not begun is sent again for
+        free, and so is one that is over and whose answer was lost.
 
         Args:
             ran: Whether it ran when the worker ended.
@@ -66,15 +65,16 @@ def retries_of(
     times: int | None = None,
     exceptions: bool | tuple[type[Exception], ...] | None = None,  # noqa: FBT001  # an option
 ) -> Retries | None:
-    """Says what holds for calls of an actor; None if none is ever sent again.
+    """Returns the retries of an actor's calls; None if none is ever sent again.
 
-    What is retried has to be kept until it is answered, so nothing is kept if the actor
-    can neither be restarted nor exceptions are retried.
+    A call that may be retried has to be kept until it is answered. So nothing is kept
+    if the actor cannot be restarted and exceptions are not retried.
 
     Args:
-        options: The actor's.
-        times: What was said of the call itself, or of its method; None for nothing.
-        exceptions: Likewise.
+        options: The options of the actor.
+        times: The number that the call or its method sets; None for the actor's.
+        exceptions: The exceptions that the call or its method sets; None for the
+            actor's.
     """
     times = options.max_task_retries if times is None else times
     exceptions = options.retried if exceptions is None else exceptions
@@ -84,14 +84,14 @@ def retries_of(
 
 
 class CallTerms(NamedTuple):
-    """Holds for one call.
+    """The headers, retries and deadline of one call.
 
     Attributes:
-        headers: What is sent to its worker.
-        retries: How often it is sent again.
-        deadline: When its time is over.
-        mover: Gives another actor that may have the call if this one dies; None if no
-            other may.
+        headers: The headers that are sent to the worker.
+        retries: How often it may be sent again.
+        deadline: The time after which it is stopped.
+        mover: Returns another actor that may get the call if this one dies; None if
+            none may.
     """
 
     headers: Mapping[str, object] | None
@@ -100,39 +100,24 @@ class CallTerms(NamedTuple):
     mover: Callable[[], ActorId | None] | None = None
 
 
-class CallPolicy(NamedTuple):
-    """Says what holds for the calls of one actor.
+def terms_of(
+    headers: Mapping[str, object], usual: CallTerms, options: ActorOptions
+) -> CallTerms:
+    """Splits the headers of a call into retries, deadline and the rest.
 
-    Attributes:
-        clock: Says whose time is over.
-        where: Names one of the actor's methods, for messages.
-        options: The actor's.
-        ends_later: Whether a call of a method that is cancelled while it runs ends
-            later, and says when, by the method's name.
-        have_read: Has the worker read what it was sent, though a method runs there.
+    Args:
+        headers: The headers that the caller sets for this call.
+        usual: The terms of a call without headers.
+        options: The options of the actor.
     """
-
-    clock: Clock
-    where: Callable[[str], str]
-    options: ActorOptions
-    ends_later: Callable[[str], bool]
-    have_read: Callable[[], None]
-
-    def terms_of(self, headers: Mapping[str, object], usual: CallTerms) -> CallTerms:
-        """What holds for a call that has headers.
-
-        Args:
-            headers: What the caller says of this call alone.
-            usual: What holds for a call without.
-        """
-        deadline = cast("Deadline | None", headers.get("deadline"))
-        if _FOR_THE_OWNER.isdisjoint(headers):
-            return CallTerms(headers, usual.retries, deadline)
-        retries = usual.retries
-        if "retries" in headers:
-            times, listed = cast("tuple[int | None, Listed]", headers["retries"])
-            retries = retries_of(self.options, times, listed)
-        rest = {
-            name: value for name, value in headers.items() if name not in _FOR_THE_OWNER
-        }
-        return CallTerms(rest, retries, deadline, cast("Any", headers.get("mover")))
+    deadline = cast("Deadline | None", headers.get("deadline"))
+    if _FOR_THE_OWNER.isdisjoint(headers):
+        return CallTerms(headers, usual.retries, deadline)
+    retries = usual.retries
+    if "retries" in headers:
+        times, listed = cast("tuple[int | None, Listed]", headers["retries"])
+        retries = retries_of(options, times, listed)
+    rest = {
+        name: value for name, value in headers.items() if name not in _FOR_THE_OWNER
+    }
+    return CallTerms(rest, retries, deadline, cast("Any", headers.get("mover")))

@@ -1,15 +1,15 @@
-"""Keeps the calls that have no answer: whom each is for, and since when.
+"""The calls that have no answer: the recipient and the time of each.
 
-A call whose arguments are not there yet is *deferred*. With its arguments it is
-*posted*, to the mailbox of an actor or to the pool of functions, under a number of its
-own, until it is over::
+A call that waits for its arguments is *deferred*. With its arguments it is *posted* to
+the mailbox of an actor or to the pool of functions, under a call number, until it is
+over:
 
     defer -> take  -> begin -> renumber ... -> drop       answered, refused or cancelled
           -> drop           -> abandon      -> drop       cancelled or late, still there
 
-Where a posted call is, waiting for room or with a worker, is not written down here: for
-a whole mailbox it is one and the same, and a function's call knows it itself. Numbers
-go up and are never used twice, so an answer that comes too late finds nobody.
+The table does not record whether a posted call waits or was sent: in a mailbox that is
+the same for all calls, and a function's call knows it. Numbers increase and are never
+used twice, so an answer that comes too late has no recipient.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Deferred(NamedTuple, Generic[R]):
     """A call that waits for its arguments.
 
     Attributes:
-        target: Who wants the answer.
-        method: What is called, for messages.
-        since: When it was made, by the clock of the loop.
+        target: The recipient of the answer.
+        method: The name of the method, for messages.
+        since: The time of the call, by the clock of the loop.
     """
 
     target: R
@@ -44,23 +44,22 @@ class Deferred(NamedTuple, Generic[R]):
 
 
 class CallTable(Generic[R, W]):
-    """Knows every call of one actor, or of all functions, until it is over.
+    """Records every call of one actor, or of all functions, until it is over.
 
-    A target is whoever wants the answer; what is called is the name of a method, or
-    whatever else its user needs to know of a call.
+    ``R`` is the type of the recipients. ``W`` describes a posted call: the name of the
+    method, or what else the user of the table needs to know of it.
 
     Attributes:
         deferred: The calls that wait for their arguments, by numbers below 0.
-        posted: The others, in the order of their numbers, which begin at 1: who wants
-            the answer or None, what is called, and the headers.
-        note_sent: Told of each call that gets a number, also another one as it goes
-            once more: the number, who wants the answer, what is called. None while
-            there is no consumer.
+        posted: The other calls in the order of their numbers, which begin at 1: the
+            recipient or None, the description, and the headers.
+        note_sent: Receives each call that gets a number, even a second one: the number,
+            the recipient, the description. None without a consumer.
     """
 
     def __init__(self) -> None:
         self.deferred: dict[int, Deferred[R]] = {}
-        # Bare tuples: anything with a constructor would cost each call of an actor.
+        # Bare tuples: a constructor would cost each call of an actor.
         self.posted: dict[int, tuple[R | None, W, Mapping[str, object] | None]] = {}
         self._next_mark = 0.0
         self.note_sent: Callable[[int, R | None, W], None] | None = None
@@ -69,32 +68,31 @@ class CallTable(Generic[R, W]):
         self._marks = Marks()
 
     def __repr__(self) -> str:
-        nobody = sum(target is None for target, *_ in self.posted.values())
+        abandoned = sum(target is None for target, *_ in self.posted.values())
         return (
             f"<CallTable {len(self.deferred)} deferred, {len(self.posted)} posted, "
-            f"{nobody} of them for nobody>"
+            f"{abandoned} of them abandoned>"
         )
 
     def __len__(self) -> int:
-        """How many calls there are."""
         return len(self.deferred) + len(self.posted)
 
     @property
     def made(self) -> int:
-        """How many calls were posted so far, again those that went once more."""
+        """The number of calls that were posted so far; each retry counts."""
         return self._next - 1
 
     # Calls that wait for their arguments.
 
     def defer(self, target: R, method: str, now: float) -> int:
-        """Takes a call that is made now; gives its number."""
+        """Adds a call whose arguments are missing; returns its number."""
         number = self._next_deferred
         self._next_deferred = number - 1
         self.deferred[number] = Deferred(target, method, now)
         return number
 
     def take(self, number: int) -> R | None:
-        """The arguments are there: who wants the answer, unless it was cancelled."""
+        """Removes a call that has its arguments; returns its recipient or None."""
         call = self.deferred.pop(number, None)
         return None if call is None else call.target
 
@@ -103,7 +101,7 @@ class CallTable(Generic[R, W]):
     def begin(
         self, target: R, what: W, headers: Mapping[str, object] | None = None
     ) -> int:
-        """Takes a call that has its arguments; gives its number."""
+        """Adds a call that has its arguments; returns its number."""
         number = self._next
         self._next = number + 1
         self.posted[number] = target, what, headers
@@ -112,19 +110,19 @@ class CallTable(Generic[R, W]):
         return number
 
     def mark(self, now: float) -> None:
-        """The last call was made now, by the clock of this turn of the loop."""
+        """Notes the time of the last call, by the clock of this turn of the loop."""
         if now >= self._next_mark:
             oldest = next(iter(self.posted), 0)
             self._next_mark = self._marks.mark(self._next - 1, now, oldest)
 
     def since(self, number: int) -> float | None:
-        """When a posted call was made, roughly; None if that is not known."""
+        """Returns roughly when a posted call was made; None if unknown."""
         return self._marks.when(number)
 
     def renumber(self, number: int) -> int:
-        """A posted call goes once more, behind all others: gives its new number.
+        """Moves a posted call that is sent again behind all others; returns its number.
 
-        Workers rely on calls coming in the order of their numbers.
+        Workers rely on calls that arrive in the order of their numbers.
         """
         again = self._next
         self._next = again + 1
@@ -136,12 +134,12 @@ class CallTable(Generic[R, W]):
     # All calls.
 
     def target(self, number: int) -> R | None:
-        """Who wants the answer of a call; None if nobody does, or it is over."""
+        """Returns the recipient of a call; None if it has none, or is over."""
         call = self.posted.get(number) or self.deferred.get(number)
         return None if call is None else call[0]
 
     def replace(self, number: int, target: R) -> None:
-        """Gives the answer of a call to somebody else, if the call is not over."""
+        """Changes the recipient of a call, if the call is not over."""
         call = self.posted.get(number)
         if call is not None:
             self.posted[number] = (target, *call[1:])
@@ -149,10 +147,10 @@ class CallTable(Generic[R, W]):
             self.deferred[number] = self.deferred[number]._replace(target=target)
 
     def abandon(self, number: int) -> R | None:
-        """A posted call is for nobody from now on, and not over: a worker has it.
+        """Removes the recipient of a posted call that is not over, as a worker has it.
 
         Returns:
-            Who wanted the answer.
+            The recipient so far.
         """
         call = self.posted.get(number)
         if call is None:
@@ -161,12 +159,12 @@ class CallTable(Generic[R, W]):
         return call[0]
 
     def drop(self, number: int) -> R | None:
-        """A call is over, whatever state it is in; gives who wanted the answer."""
+        """Removes a call in any state; returns its recipient."""
         call = self.posted.pop(number, None) or self.deferred.pop(number, None)
         return None if call is None else call[0]
 
     def clear(self) -> list[R]:
-        """All posted calls are over; gives those who wanted an answer, in order."""
+        """Removes all posted calls; returns their recipients in order."""
         targets = [target for target, *_ in self.posted.values() if target is not None]
         self.posted.clear()
         return targets
@@ -174,13 +172,13 @@ class CallTable(Generic[R, W]):
     def unanswered(
         self, most: int | None, describe: Callable[[int, W], tuple[str, CallState]]
     ) -> Iterator[UnderWay]:
-        """Walks over the calls that a caller waits for, those without arguments last.
+        """Yields the calls that have a recipient, those that wait for arguments last.
 
-        Calls may be made and answered during the walk. It leaves out those.
+        Calls may be made and answered during the iteration. It omits them.
 
         Args:
-            most: How many of each kind at the most; None for all.
-            describe: Says what a posted call is called, and where it is.
+            most: The maximum number of each kind; None for all.
+            describe: Returns the method and the state of a posted call.
         """
         deferred = [*islice(self.deferred.values(), most)]
         for number, (target, what, headers) in [*islice(self.posted.items(), most)]:
@@ -200,11 +198,11 @@ _MOST = 256
 
 
 class Marks:
-    """Says roughly when numbers were given that go up by one.
+    """Maps increasing numbers roughly to the times when they were assigned.
 
-    A clock read for each call would cost all of them what few ever ask for. So a mark
-    is set where a turn of the loop gives its first number, unless the last one is
-    close.
+    Reading the clock for each call would cost every call what few callers ask for. So a
+    mark is set for the first number of a turn of the loop, unless the last mark is
+    recent.
     """
 
     def __init__(self) -> None:
@@ -213,19 +211,18 @@ class Marks:
         self._close = _CLOSE
 
     def __len__(self) -> int:
-        """How many marks are kept."""
         return len(self._firsts)
 
     def mark(self, first: int, now: float, oldest: int) -> float:
-        """A number is given now, and all lower ones were given before.
+        """Sets a mark for a number that is assigned now, after all lower ones.
 
         Args:
             first: The number.
             now: The time, in seconds.
-            oldest: The least number that is asked for from now on.
+            oldest: The lowest number for which times are still needed.
 
         Returns:
-            When the next mark is due: none has to be set before.
+            The time before which no further mark is needed.
         """
         over = bisect_right(self._firsts, oldest) - 1
         if over > 0:
@@ -233,7 +230,7 @@ class Marks:
         self._firsts.append(first)
         self._times.append(now)
         if len(self._firsts) > _MOST:
-            # Something is very old, and so its age may be coarser. The last mark stays.
+            # A number is very old, so its age may be coarser. The last mark stays.
             self._firsts, self._times = self._firsts[::2], self._times[::2]
             self._close = (now - self._times[0]) / (_MOST // 2)
         elif len(self._firsts) < _FEW:
@@ -241,9 +238,9 @@ class Marks:
         return now + self._close
 
     def when(self, number: int) -> float | None:
-        """When a number was given, at most a twentieth of a second too early.
+        """Returns when a number was assigned, at most a twentieth of a second early.
 
-        Coarser if others have been given for long. None if nothing was marked yet.
+        It is coarser if other numbers are very old. None before the first mark.
         """
         place = bisect_right(self._firsts, number) - 1
         return self._times[place] if place >= 0 else None

@@ -1,7 +1,7 @@
-"""Tells which of an actor's calls run, from those that have no answer.
+"""Derives which of an actor's unanswered calls run.
 
-No frame says when a call begins: an actor begins them in the order in which they came,
-as many as its limits allow, so what runs follows from what has no answer.
+No frame reports that a call begins. An actor begins calls in the order of their
+arrival, as many as its limits allow, so the unanswered calls show which of them run.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class UnderWay(NamedTuple):
     """A call without an answer.
 
     Attributes:
-        number: Its number in its actor; 0 where it has none yet.
+        number: Its number in its actor; 0 before it has one.
         method: The name of the method.
-        state: Where it is; ``sent`` if it is in the worker.
-        target: Who wants the answer.
-        headers: What was said of it besides its arguments.
-        since: When it was made, by the clock of the loop; None if that is unknown.
-        gives_way: Whether it lets others run, as a stream does whose reader is behind.
+        state: Its state; ``sent`` if it is in the worker.
+        target: The recipient of the answer.
+        headers: The headers of the call.
+        since: The time of the call, by the clock of the loop; None if unknown.
+        gives_way: Whether others run beside it, as with a stream whose reader lags.
     """
 
     number: int
@@ -46,44 +46,44 @@ class UnderWay(NamedTuple):
 
 def with_states(
     calls: Iterable[UnderWay],
-    face: Interface,
+    interface: Interface,
     options: ActorOptions,
     *,
     is_busy: bool = False,
 ) -> Iterator[UnderWay]:
-    """Gives the same calls, and says of those in the worker which run.
+    """Yields the same calls, with the state running or queued for those in the worker.
 
     Args:
         calls: Those of one actor, in the order in which they were sent.
-        face: Its methods.
-        options: How many run at once.
-        is_busy: Whether it runs a call that is none of these.
+        interface: The interface of the actor's class.
+        options: The options of the actor, with its limits.
+        is_busy: Whether it runs a call that is not among these.
     """
-    limits = options.limits(is_async=face.is_async)
-    groups = face.grouped()
-    taken: Counter[str] = Counter()
+    limits = options.limits(is_async=interface.is_async)
+    groups = interface.grouped()
+    running: Counter[str] = Counter()
     if is_busy:
-        taken[MAIN_THREAD] = 1
+        running[MAIN_THREAD] = 1
     for call in calls:
         if call.state != "sent":
             yield call
             continue
-        places = _places(call, face, groups, limits)
-        runs = all(taken[place] < limit for place, limit in places)
+        places = _places(call, interface, groups, limits)
+        runs = all(running[place] < limit for place, limit in places)
         if runs and not call.gives_way:
-            taken.update(place for place, _ in places)
+            running.update(place for place, _ in places)
         yield call._replace(state="running" if runs else "queued")
 
 
 def _places(
     call: UnderWay,
-    face: Interface,
+    interface: Interface,
     groups: Mapping[str, str],
     limits: Mapping[str, int],
 ) -> list[tuple[str, int]]:
-    """What a call needs to run: its places, each with how many there are."""
+    """Returns the places that a call needs to run, each with its capacity."""
     group = (call.headers or {}).get("group") or groups.get(call.method, "")
-    method = face.methods.get(call.method)
+    method = interface.methods.get(call.method)
     is_async = method is not None and method.is_async
     places: list[tuple[str, int]] = []
     if limits:
@@ -92,8 +92,10 @@ def _places(
         places.append(("group ", LOOPED_LIMIT))
     if is_async:
         return places
-    if not limits or (face.is_async and not group):
+    if not limits or (interface.is_async and not group):
         places.append((MAIN_THREAD, 1))
-    elif any(face.methods[name].is_async for name in groups if groups[name] == group):
+    elif any(
+        interface.methods[name].is_async for name in groups if groups[name] == group
+    ):
         places.append((f"the thread of group {group}", 1))
     return places

@@ -1,8 +1,7 @@
-"""Deadlines of calls in the owner: whose time is over, told by one timer.
+"""Deadlines of calls in the owner, watched by one timer.
 
-``Clock`` has one timer, whatever the number of calls. It is set for the earliest
-deadline that there was, and not again when that call is answered: then it only looks
-which is the next.
+``Clock`` has one timer for all calls. It is set for the earliest deadline, and not set
+again when that call is answered: then the timer only determines the next deadline.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Timed(NamedTuple):
-    """Names a call with a deadline.
+    """A call with a deadline.
 
     Attributes:
-        method: What is called.
-        deadline: When its time is over.
+        method: The name of the method or function.
+        deadline: The end of its time.
     """
 
     method: str
@@ -35,22 +34,18 @@ class Timed(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether its time is over."""
         return self.deadline[0] <= time.monotonic()
 
 
 class Clock:
-    """Tells of all calls of a runtime whose time is over, by one timer.
+    """Watches the deadlines of all calls of a runtime by one timer.
 
-    Of two calls whose time is over at one moment, the one that was made first is told
-    first: a call before those that it made, which have inherited its deadline.
-
-    Args:
-        loop: Whose timer it is.
+    Of two calls with the same deadline, the one that was made first is stopped first: a
+    call before the calls that it made, which have inherited its deadline.
 
     Attributes:
-        loop: As given.
-        now: The time of the loop, in seconds.
+        loop: The loop of the timer.
+        now: Returns the time of the loop, in seconds.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -61,17 +56,14 @@ class Clock:
         self._set_for = 0.0
 
     def add(self, keeper: Timekeeper[K], call: K, when: float) -> None:
-        """Takes a call."""
         self._deadlines.add((keeper, call), when)
         if self._timer is None or when < self._set_for:
             self._set(when)
 
     def discard(self, keeper: Timekeeper[K], call: K) -> None:
-        """Forgets a call."""
         self._deadlines.discard((keeper, call))
 
     def stop_if_idle(self) -> None:
-        """Stops the timer, if no call has a deadline."""
         if self._timer is not None and not self._deadlines.live:
             self._timer.cancel()
             self._timer = None
@@ -81,9 +73,9 @@ class Clock:
             self._timer.cancel()
         after = max(0.0, when - time.monotonic())
         self._set_for = when
-        self._timer = self.loop.call_later(after, self._look)
+        self._timer = self.loop.call_later(after, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         for keeper, call in self._deadlines.due(time.monotonic()):
             keeper.is_due(call)
@@ -93,14 +85,14 @@ class Clock:
 
 
 class Timekeeper(Generic[K]):
-    """Keeps the deadlines of some calls without an answer.
+    """Keeps the deadlines of the unanswered calls of one table.
 
     Args:
-        clock: Says when.
-        over: Told of each call whose time is over.
+        clock: Watches them.
+        over: Receives each call whose time is over.
 
     Attributes:
-        calls: Those calls; empty as long as none has a deadline.
+        calls: The calls that have a deadline.
     """
 
     def __init__(self, clock: Clock, over: Callable[[K, Timed], None]) -> None:
@@ -109,7 +101,6 @@ class Timekeeper(Generic[K]):
         self._over = over
 
     def add(self, call: K, method: str, deadline: Deadline) -> None:
-        """Takes a call."""
         self.calls[call] = Timed(method, deadline)
         self._clock.add(self, call, deadline[0])
 
@@ -119,20 +110,19 @@ class Timekeeper(Generic[K]):
             self._clock.discard(self, call)
 
     def rename(self, call: K, name: K) -> None:
-        """Gives a call another name."""
         timed = self.calls.get(call)
         if timed is not None:
             self.discard(call)
             self.add(name, *timed)
 
     def keep(self, wanted: Callable[[K], bool]) -> None:
-        """Forgets all calls but some."""
+        """Forgets all calls except those that are wanted."""
         for call in [call for call in self.calls if not wanted(call)]:
             self.discard(call)
         self._clock.stop_if_idle()
 
     def is_due(self, call: K) -> None:
-        """Tells that the time of a call is over, unless that of another ended it."""
+        """Reports a call whose time is over, unless another call's end has ended it."""
         timed = self.calls.pop(call, None)
         if timed is not None:
             self._over(call, timed)

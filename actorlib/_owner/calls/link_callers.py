@@ -1,9 +1,8 @@
-"""Knows who calls one actor over links, and tells them of its end.
+"""The workers that call one actor over links.
 
-Calls that other workers make over links do not come by the owner, so it knows neither
-how many there are nor which have no answer. The actor itself knows: before it is ended
-for want of anything to do, it is asked to take nothing more over links, and says when
-everything is answered.
+Calls over links do not pass the owner. So the owner knows neither their number nor
+which are unanswered. The actor knows: before an idle actor is ended, it is asked to
+accept no more calls over links, and it reports when all of them are answered.
 """
 
 from __future__ import annotations
@@ -27,12 +26,7 @@ if TYPE_CHECKING:
 
 @final
 class LinkCallers:
-    """Knows who calls one actor over links, and tells them of its end.
-
-    Args:
-        loans: Counts the handles in answers.
-        unsent: What keeps the actor from being ended.
-        tell: Sends the actor a frame.
+    """Tracks the workers that call one actor over links, and reports its end to them.
 
     Attributes:
         ran: The method that ran when the process ended, if it was called over a link.
@@ -40,13 +34,13 @@ class LinkCallers:
 
     def __init__(
         self,
-        loans: BorrowedReferences,
+        references: BorrowedReferences,
         unsent: UnsentResults,
-        tell: Callable[[Frame], None],
+        send: Callable[[Frame], None],
     ) -> None:
-        self._loans = loans
+        self._references = references
         self._unsent = unsent
-        self._tell = tell
+        self._send = send
         self._sessions: dict[int, WorkerSession] = {}
         self._number = 0
         self._has_parted = True
@@ -54,11 +48,11 @@ class LinkCallers:
         self.ran: str | None = None
 
     def add(self, caller: WorkerSession, number: int) -> None:
-        """A worker has a link to the actor.
+        """Adds a worker that has a link to the actor.
 
         Args:
             caller: The worker.
-            number: That of the actor's session.
+            number: The number of the actor's session.
         """
         self._sessions = self._living()
         self._sessions[caller.number] = caller
@@ -66,48 +60,48 @@ class LinkCallers:
         self._has_parted = False
 
     def answer(self, frame: Frame) -> None:
-        """Passes on an answer that did not go over its link, as it has loans."""
+        """Forwards an answer that did not use its link because of its references."""
         caller = self._sessions.get(frame[1] // LINKED)
-        loans = frame[-2]
+        borrowed = frame[-2]
         if caller is None or not caller.channel.is_open:
-            if loans:
-                self._loans.arrived(loans, OWNER)
-                self._loans.returned(loans, OWNER)
+            if borrowed:
+                self._references.arrived(borrowed, OWNER)
+                self._references.returned(borrowed, OWNER)
             return
-        if loans:
-            self._loans.arrived(loans, caller.number)
+        if borrowed:
+            self._references.arrived(borrowed, caller.number)
         caller.channel.send(frame)
 
     def have_parted(self) -> bool:
-        """Whether everything that came over links is answered.
+        """Whether every call over a link is answered.
 
-        If it is not known, the actor is asked, and is not idle until it has said so.
+        If that is unknown, the actor is asked, and is not idle until it has answered.
         """
         if self._has_parted:
             return True
         if not self._is_parting:
             self._is_parting = True
             self._unsent.add()
-            self._tell((LINK_CLOSE, 0))
+            self._send((LINK_CLOSE, 0))
         return False
 
     def parted(self) -> None:
-        """The actor has answered everything, and takes nothing more."""
+        """Notes that the actor has answered everything and accepts nothing more."""
         self._has_parted = True
-        self._pay()
+        self._stop_parting()
 
     def note(self, mark: int, methods: Iterable[str]) -> None:
-        """The actor's process is gone: takes what it has written of what it ran.
+        """Reads what the ended process has noted of the call that ran.
 
         Args:
-            mark: The number that it has written, or 0.
+            mark: The number that it has noted, or 0.
             methods: The names of the actor's methods.
         """
         marks = {method_number(name): name for name in methods} if mark else {}
         self.ran = marks.get(mark)
 
     def lost(self, why: Callable[[], BaseException]) -> None:
-        """The actor's process is gone: what it has not answered gets no answer."""
+        """Reports the end of the process to all callers."""
         callers, self._sessions = self._living(), {}
         self.ran = None
         self._has_parted = True
@@ -116,9 +110,9 @@ class LinkCallers:
             lost = (LINK_LOST, self._number, one_line(error), dump_exception(error))
             for caller in callers.values():
                 caller.channel.send(lost)
-        self._pay()
+        self._stop_parting()
 
-    def _pay(self) -> None:
+    def _stop_parting(self) -> None:
         if self._is_parting:
             self._is_parting = False
             self._unsent.remove()

@@ -1,8 +1,8 @@
-"""Keeps calls that await answers, and gives those to the callers.
+"""Calls that await answers, and the delivery of answers to the callers.
 
-A caller is the owner's own code, or a worker. What is called is an actor, which runs
-the calls in order, or a function, which any of several workers runs: ``CallRouter``
-and ``TaskPool`` say where a call goes. What is here holds for both.
+A caller is the owner's own code, or a worker. The callee is an actor, which runs its
+calls in order, or a function, which several workers run: ``CallRouter`` and
+``TaskPool`` route the calls. What is here serves both.
 """
 
 from __future__ import annotations
@@ -38,35 +38,29 @@ W = TypeVar("W")
 
 
 class RemoteTarget(Protocol):
-    """Receives an answer as a frame, to pass it on: a worker that waits for it."""
+    """Receives an answer as a frame to forward: a worker that waits for it."""
 
-    def answer(self, frame: Frame) -> None:
-        """Passes the answer on."""
-        ...
+    def answer(self, frame: Frame) -> None: ...
 
     def fail(self, error: BaseException) -> None:
-        """Tells that there will be none."""
+        """Answers the worker with an error."""
         ...
 
 
 ResponseTarget: TypeAlias = (
     ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | StreamReader | RemoteTarget
 )
-"""Whoever wants the answer of a call."""
+"""The recipient of an answer."""
 
 _IN_OWNER = (ObjectRef, weakref.ref, StreamReader)
 IS_CANCELLED: Frame = (FAILURE, 0, CANCELLED, "", "", "", None, b"")
 
 
 class CancelledTarget:
-    """Tells whoever has cancelled a call when the call has ended.
-
-    Args:
-        target: Who made the call and cancelled it.
-        drop: Gives back what is in an answer that nobody wants.
+    """Reports the end of a cancelled call to the caller that cancelled it.
 
     Attributes:
-        target: See above.
+        target: The caller.
     """
 
     __slots__ = ("_drop", "target")
@@ -76,16 +70,14 @@ class CancelledTarget:
         self._drop = drop
 
     def answer(self, frame: Frame) -> None:
-        """Tells that the call has ended, in whatever way; see RemoteTarget."""
         self._drop(frame)
-        self._tell()
+        self._report_end()
 
     def fail(self, error: BaseException) -> None:
-        """Tells that the call has ended with its actor; see RemoteTarget."""
-        del error  # whoever cancelled it knows enough
-        self._tell()
+        del error  # the caller that cancelled it needs no reason
+        self._report_end()
 
-    def _tell(self) -> None:
+    def _report_end(self) -> None:
         target = self.target
         ref = target() if isinstance(target, weakref.ref) else target
         if isinstance(ref, ObjectRef):
@@ -96,15 +88,12 @@ class CancelledTarget:
 
 
 class UnansweredCalls(ABC, Generic[W]):
-    """Keeps the calls of one actor, or of all functions; see StreamOwner.
+    """Serves the refs and streams of the calls of one actor, or of all functions.
 
-    Args:
-        calls: The table that they are in.
-        clock: Says when a deadline is over.
-        objects: Serves refs, as far as it is the same for all of them.
+    It implements StreamOwner and ResultOwner, whose operations are described there.
 
     Attributes:
-        calls: The calls without an answer.
+        calls: The table of the calls.
     """
 
     def __init__(
@@ -112,7 +101,7 @@ class UnansweredCalls(ABC, Generic[W]):
     ) -> None:
         self.calls = calls
         self._timekeeper: Timekeeper[int] = Timekeeper(clock, self._time_out)
-        self._timed = self._timekeeper.calls  # at hand for every answer
+        self._timed = self._timekeeper.calls  # looked up for every answer
         self._now = clock.now
         self._loop = clock.loop
         self._thread = threading.get_ident()
@@ -121,32 +110,30 @@ class UnansweredCalls(ABC, Generic[W]):
         self.travel = objects.travel
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
-        """Stops a call; see ResultOwner."""
         self.drop(call, recursive=recursive)
         return False
 
     def interrupt(self, call: int, *, recursive: bool = True) -> bool:
-        """Stops a call wherever it is; see ResultOwner."""
         return self.cancel(call, recursive=recursive)
 
     @abstractmethod
     def drop(self, call: int, *, recursive: bool) -> None:
-        """Stops a call that has no caller any more."""
+        """Stops a call that has no caller."""
 
     @abstractmethod
     def acknowledge(self, call: int, count: int) -> None:
-        """Tells the worker how many items of a stream were taken."""
+        """Reports the number of items that were taken from a stream to the worker."""
 
     @abstractmethod
     def label_of(self, call: int) -> str:
-        """Names a call in messages; empty if it is over."""
+        """Returns the name of a call in messages; empty if it is over."""
 
     @abstractmethod
     def where(self, label: str) -> str:
-        """Names what is called in messages, from how calls name it."""
+        """Returns the name of a callee in messages from the label of its calls."""
 
     def current(self, call: int) -> int:
-        """The number that a call has now, from the one that it was made with."""
+        """Returns the current number of a call from the one that it was made with."""
         return call
 
     def defer(
@@ -155,24 +142,23 @@ class UnansweredCalls(ABC, Generic[W]):
         label: str,
         headers: Mapping[str, object] | None = None,
     ) -> int:
-        """Keeps the place of a call that waits for its arguments; gives its number."""
+        """Adds a call that waits for its arguments; returns its number."""
         number = self.calls.defer(ref, label, self._now())
         if headers is not None:
             self.set_deadline(number, label, headers)
         return number
 
     def take_deferred(self, number: int) -> ObjectRef[Any] | StreamReader | None:
-        """The arguments are there: who wants the answer, or None if it is cancelled."""
+        """Removes a call that has its arguments; returns its recipient or None."""
         if self._timed:
             self._timekeeper.discard(number)
         return awaited(self.calls.take(number))
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """Cancels the call as soon as nobody holds the ref; see ResultOwner."""
         call = ref.call
 
         def gone(_: object) -> None:
-            # A destructor may run anywhere, also in the middle of a write.
+            # A destructor may run anywhere, even in the middle of a write.
             call_soon_on(self._loop, partial(self.cancel, call))
 
         number = self.current(call)
@@ -182,14 +168,12 @@ class UnansweredCalls(ABC, Generic[W]):
     # Streams that the owner's own code reads, on any thread.
 
     def taken(self, number: int, count: int) -> None:
-        """Tells the worker how many items of a stream were taken; see StreamOwner."""
         if threading.get_ident() == self._thread:
             self.acknowledge(number, count)
         else:
             self._loop.call_soon_threadsafe(self.acknowledge, number, count)
 
     def later(self, callback: Callable[[], None]) -> None:
-        """Calls back from the loop; see StreamOwner."""
         call_soon_on(self._loop, callback)
 
     # Deadlines.
@@ -197,21 +181,24 @@ class UnansweredCalls(ABC, Generic[W]):
     def set_deadline(
         self, number: int, label: str, headers: Mapping[str, object]
     ) -> None:
-        """Stops a call when its time is over, if its headers say when that is."""
+        """Watches the deadline of a call, if its headers have one."""
         if "deadline" in headers:
             deadline = cast("Deadline", headers["deadline"])
             self._timekeeper.add(number, label, deadline)
 
     def _time_out(self, number: int, timed: Timed) -> None:
-        """Stops a call whose time is over; what it made has inherited that."""
+        """Stops a call whose time is over.
+
+        The calls that it made inherit its deadline.
+        """
         target = self.calls.target(number)
         self.drop(number, recursive=False)
         give_error(target, late_error(self.where(timed.method), timed.deadline))
 
     def is_late(self, number: int) -> bool:
-        """Whether an answer came too late, before the timer could say so.
+        """Whether an answer came after the deadline, before the timer has fired.
 
-        Then the caller has got an error instead, and the call is for nobody.
+        Then the caller gets an error instead, and the call has no recipient.
         """
         timed = self._timed.get(number)
         if timed is None or not timed.is_over:
@@ -223,7 +210,7 @@ class UnansweredCalls(ABC, Generic[W]):
 
 
 def awaited(target: ResponseTarget | None) -> ObjectRef[Any] | StreamReader | None:
-    """The ref or the reader that still waits in this process; None if none does."""
+    """Returns the ref or the reader that still waits in this process, or None."""
     ref = target() if isinstance(target, weakref.ref) else target
     if isinstance(ref, ObjectRef | StreamReader) and not ref.done():
         return ref
@@ -231,44 +218,38 @@ def awaited(target: ResponseTarget | None) -> ObjectRef[Any] | StreamReader | No
 
 
 def give_answer(
-    target: ResponseTarget | None, frame: Frame, counted: BorrowedReferences
+    target: ResponseTarget | None, frame: Frame, references: BorrowedReferences
 ) -> None:
-    """Gives an answer to whoever wants it; what it brought is dropped if nobody does.
+    """Delivers an answer; without a recipient its borrowed references are returned.
 
     Args:
-        target: Who wants it.
+        target: The recipient.
         frame: The answer.
-        counted: Where the handles in it are counted.
+        references: Counts the borrowed references in it.
     """
-    loans = frame[-2]
-    if type(target) is ObjectRef and loans is None:  # the usual case
+    borrowed = frame[-2]
+    if type(target) is ObjectRef and borrowed is None:  # the usual case
         if not target.done():
             fill_future(target, frame)
     elif target is not None and not isinstance(target, _IN_OWNER):
-        target.answer(frame)  # the handles are counted for the worker
-    elif loans:
-        with passing(counted, loans, OWNER):
-            _fill(target, frame)
+        target.answer(frame)  # it counts the references for the worker
     else:
-        _fill(target, frame)
-
-
-def _fill(target: ResponseTarget | None, frame: Frame) -> None:
-    ref = awaited(target)
-    if ref is not None:
-        fill_future(ref, frame)
+        with passing(references, borrowed, OWNER):
+            ref = awaited(target)
+            if ref is not None:
+                fill_future(ref, frame)
 
 
 def give_error(
     target: ResponseTarget | None, error: BaseException, *, is_known: bool = False
 ) -> None:
-    """Gives an error to whoever wants an answer, if somebody still does.
+    """Delivers an error to the recipient of an answer, if it still waits.
 
     Args:
-        target: Who wants it.
-        error: Why there is none. Each target needs an error of its own: it keeps the
-            frames that it was raised through.
-        is_known: Whether it is not to be reported where nobody awaits the ref.
+        target: The recipient.
+        error: Each recipient needs an error of its own: an error keeps the frames that
+            it was raised through.
+        is_known: Whether the error is not reported if no caller awaits the ref.
     """
     if target is not None and not isinstance(target, _IN_OWNER):
         target.fail(error)
@@ -277,31 +258,31 @@ def give_error(
     if ref is not None:
         ref.set_exception(error)
         if is_known or _was_asked_for(error):
-            ref.exception()  # which marks it as seen
+            ref.exception()  # marks it as seen
 
 
 def _was_asked_for(error: BaseException) -> bool:
-    """Whether somebody ended the actor on purpose, and so knows why."""
+    """Whether a caller ended the actor on purpose, and so knows the reason."""
     if not isinstance(error, ActorDiedError | ActorUnavailableError):
         return False
     return error.exit.cause in ("asked", "restarted")
 
 
 def retries_after(
-    retries: Retries, answer: Frame, counted: BorrowedReferences
+    retries: Retries, answer: Frame, references: BorrowedReferences
 ) -> Retries | None:
-    """What a call has left that is sent again after an answer; None if it is not.
+    """Returns the retries of a call that is sent again after an answer, or None.
 
     Args:
-        retries: What it had left.
+        retries: The retries so far.
         answer: The answer.
-        counted: Where the handles in it are counted, as it may have to be loaded.
+        references: Counts the borrowed references in it, as it may have to be loaded.
     """
     if answer[0] != FAILURE or answer[2] != RAISED or not retries.exceptions:
         return None
     if not retries.depends_on_error:
         return retries.after_error(None)
-    _, _, kind, summary, text, where, loans, payload = answer
-    with passing(counted, loans, OWNER):
+    _, _, kind, summary, text, where, borrowed, payload = answer
+    with passing(references, borrowed, OWNER):
         error = exception_of(kind, summary, text, where, payload)
     return retries.after_error(error)

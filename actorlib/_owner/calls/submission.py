@@ -1,7 +1,7 @@
-"""Calls on their way out, with their arguments and in order.
+"""Encodes and sends the calls of the owner's code, in order.
 
-A call of the owner's code whose arguments are refs waits here until they have their
-values, and those behind it to the same actor wait with it.
+A call whose arguments are refs waits here until they have their values. The later calls
+to the same actor wait with it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from actorlib._futures.object_ref import REFS
-from actorlib._owner.actors.creation import EncodedArguments
+from actorlib._owner.actors.actor_record import EncodedArguments
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._wire.arguments import Arguments, Call, call_when_done, share_arrays
 from actorlib._wire.codec import are_scalars
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from actorlib._futures.stream_reader import StreamReader
     from actorlib._options.callee import Callee
     from actorlib._owner.actors.actor_record import ActorRecord
-    from actorlib._owner.actors.supervisor import ActorSupervisor
+    from actorlib._owner.actors.supervisor import ActorSupervisor, DueArguments
     from actorlib._owner.functions.task_pool import TaskPool
     from actorlib._owner.functions.task_worker import CalledFunction
     from actorlib._owner.objects.refcount import BorrowedReferences
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class MethodLabel(NamedTuple):
-    """Names a method of an actor as it calls itself, once a message asks for that."""
+    """Names a method of an actor when a message needs it, with the actor's own name."""
 
     record: ActorRecord
     name: str
@@ -45,13 +45,7 @@ class MethodLabel(NamedTuple):
 
 
 class CallSubmitter:
-    """Encodes and sends what the owner's code calls, in order.
-
-    Args:
-        engine: Whose handles may be among the arguments.
-        references: Counts them.
-        loop: The owner's loop.
-    """
+    """Encodes and sends the calls of the owner's code, in order."""
 
     def __init__(
         self,
@@ -67,20 +61,18 @@ class CallSubmitter:
     def arguments(
         self, where: object, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> Arguments:
-        """Arguments as they are now; this process holds what is among them.
+        """Returns arguments as they are now; this process holds the references in them.
 
         Raises:
-            SerializationError: One cannot be sent.
+            SerializationError: An argument cannot be sent.
         """
         arguments = Arguments(self._engine, where, args, kwargs)
         if arguments.loans:
             self._references.arrived(arguments.loans, OWNER)
         return arguments
 
-    def constructor_arguments(
-        self, arguments: Arguments
-    ) -> EncodedArguments | BaseException | asyncio.Future[EncodedArguments]:
-        """A constructor's arguments, why there are none, or a future of them."""
+    def constructor_arguments(self, arguments: Arguments) -> DueArguments:
+        """Encodes a constructor's arguments as soon as its refs are done."""
         if arguments.are_ready:
             return self._completed(arguments)
         later: asyncio.Future[EncodedArguments] = self._loop.create_future()
@@ -96,15 +88,15 @@ class CallSubmitter:
         kwargs: Mapping[str, object],
         headers: dict[str, object] | None,
     ) -> None:
-        """Sends a call, now or behind those to the actor that wait.
+        """Sends a call, now or after the calls to the actor that wait.
 
         Args:
             supervisor: The actor.
-            ref: Gets the answer.
-            callee: What is called.
+            ref: Receives the answer.
+            callee: The method.
             args: The positional arguments.
             kwargs: The keyword arguments.
-            headers: What the caller says of the call.
+            headers: The headers of the call.
 
         Raises:
             SerializationError: An argument cannot be sent.
@@ -116,10 +108,10 @@ class CallSubmitter:
         if not (kwargs or self.order):
             shared = share_arrays(self._engine, args)
             if shared is not None:
-                payload, loans = shared
-                if loans:
-                    self._references.arrived(loans, OWNER)
-                number = router.send(ref, callee.name, loans or None, payload, headers)
+                payload, blocks = shared
+                if blocks:
+                    self._references.arrived(blocks, OWNER)
+                number = router.send(ref, callee.name, blocks or None, payload, headers)
                 ref.bind(router, number)
                 return
         where = MethodLabel(supervisor.record, callee.name)
@@ -149,8 +141,8 @@ class CallSubmitter:
     ) -> None:
         """Sends a call of scalars and refs; see ``send``.
 
-        As scalars never change, they need not be encoded before the refs have their
-        values, and if those are scalars too, the call is as short as any.
+        Scalars never change, so they are not encoded before the refs have their values.
+        If those are scalars too, the call is as short as any.
         """
         router = supervisor.router
         refs = [cast("ObjectRef[Any]", arg) for arg in args if type(arg) in REFS]
@@ -175,7 +167,7 @@ class CallSubmitter:
         """Sends a call of scalars and refs that are done."""
         router = supervisor.router
         scalars = _filled(args)
-        if scalars is None:  # what has a value, or an error, that takes more
+        if scalars is None:  # a ref has an error, or a value that is not a scalar
             where = MethodLabel(supervisor.record, callee.name)
             arguments = self.arguments(where, args, {})
             self._send_deferred(supervisor, Call(number, callee, arguments, headers))
@@ -192,7 +184,7 @@ class CallSubmitter:
         refs: Sequence[ObjectRef[Any]],
         send: Callable[[], None],
     ) -> None:
-        """Sends a call when its refs are done and those before it have gone."""
+        """Sends a call when its refs are done and the calls before it were sent."""
         lane = supervisor.record.id
         ready, passes = all(ref.done() for ref in refs), not callee.keeps_order
         if self.order.add(lane, send, ready=ready, passes=passes):
@@ -219,12 +211,12 @@ class CallSubmitter:
     def post(
         self, pool: TaskPool, entry: CalledFunction, ref: Result, call: Call
     ) -> None:
-        """Posts a call of a function when its arguments are there.
+        """Posts a call of a function when its arguments exist.
 
         Args:
-            pool: Where it goes.
+            pool: The pool that runs it.
             entry: The function.
-            ref: Gets the answer.
+            ref: Receives the answer.
             call: The call, which has no number yet.
         """
         call.number = pool.defer(ref, entry.label, call.headers)
@@ -244,11 +236,11 @@ class CallSubmitter:
     def _encoded_for(
         self, waiting: Result | None, arguments: Arguments
     ) -> EncodedArguments | None:
-        """The payload of a call whose refs are done, if it is still to be sent.
+        """Returns the payload of a call whose refs are done, if it is still to be sent.
 
         Args:
-            waiting: Gets the answer, and why there is no payload; None if the call was
-                cancelled while it waited.
+            waiting: Receives the answer, or the reason why there is no payload; None if
+                the call was cancelled while it waited.
             arguments: Its arguments.
         """
         encoded = self._completed(arguments)
@@ -262,7 +254,7 @@ class CallSubmitter:
         return encoded
 
     def _completed(self, arguments: Arguments) -> EncodedArguments | BaseException:
-        """The payload of arguments whose refs are done, or why there is none."""
+        """Returns the payload of arguments whose refs are done, or their error."""
         try:
             payload, borrowed = arguments.payload()
         except Exception as error:  # noqa: BLE001  # it becomes the answer
@@ -289,12 +281,12 @@ class CallSubmitter:
 
 
 def _are_scalars_and_refs(args: tuple[object, ...]) -> bool:
-    """Whether arguments are scalars, and refs given by themselves."""
+    """Whether each argument is a scalar or a ref."""
     return are_scalars(tuple([None if type(arg) in REFS else arg for arg in args]))
 
 
 def _filled(args: tuple[object, ...]) -> tuple[object, ...] | None:
-    """Puts the values of refs into arguments; None if not all are scalars then."""
+    """Returns arguments with the values of refs, or None if not all are scalars."""
     values: list[object] = []
     for arg in args:
         if type(arg) not in REFS:

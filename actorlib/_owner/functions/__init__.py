@@ -2,16 +2,12 @@
 
 In reading order:
 
-* ``task_pool``: takes every call of a function, and tells whoever waits for it.
-* ``task_functions``: knows the functions that are called in a runtime, and the queue of
-  each.
-* ``task_queue``: decides which worker runs which call of a function, and which calls go
-  again.
-* ``task_worker``: sends calls of functions to one worker, and takes care of workers
-  without any.
-* ``task_workers``: starts the workers of functions, gives them slots and calls, and
-  ends them.
-* ``task_slots``: gives workers of functions their slots: from the machine, or a
-  placement group.
-* ``read_signal``: has a worker read while the user's code runs there.
+* ``task_pool``: accepts every call of a function, and delivers its answer.
+* ``task_functions``: the functions that are called in a runtime, and the queue of each.
+* ``task_queue``: decides which worker runs which call, and which calls run again.
+* ``task_worker``: sends calls to one worker; ends idle workers and takes back calls
+  that wait behind a long one.
+* ``task_workers``: starts the workers of functions, assigns slots and calls to them,
+  and ends them.
+* ``task_slots``: the slots of workers, from the machine or a placement group.
 """

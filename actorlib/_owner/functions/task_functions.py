@@ -1,4 +1,4 @@
-"""Knows the functions that are called in a runtime, and the queue of each."""
+"""The functions that are called in a runtime, and the queue of each."""
 
 from __future__ import annotations
 
@@ -43,16 +43,11 @@ if TYPE_CHECKING:
 
 
 class FunctionTable:
-    """Knows the functions of a runtime, by whoever calls them.
-
-    Args:
-        workers: Starts those that run them.
-        references: Counts what is in them.
-        machine: Where they run.
-        scheduler: Grants what they ask for.
+    """Registers the functions of the owner and of the workers.
 
     Attributes:
-        entries: Those of this process that were called before; read by any thread.
+        entries: The functions of this process that were called before; read by any
+            thread.
     """
 
     def __init__(
@@ -77,12 +72,11 @@ class FunctionTable:
         self._registered: dict[tuple[int, int], FunctionCode] = {}
 
     def make_entry(self, engine: SendingEngine, spec: FunctionSpec) -> CalledFunction:
-        """Makes the entry of a function of this process that has none yet.
+        """Makes the entry of a function of this process at its first call.
 
         Raises:
             SerializationError: It cannot be sent.
-            UnsupportedOptionError: It asks for variables or a directory, and there
-                are no processes.
+            UnsupportedOptionError: It has a runtime_env, and workers are threads.
         """
         if self._machine.is_shared:
             refuse_env(spec.options.runtime_env)
@@ -102,7 +96,7 @@ class FunctionTable:
         borrowed: Sequence[CountedId] | None,
         source: bytes,
     ) -> None:
-        """A worker is about to call a function."""
+        """Registers a function that a worker is about to call."""
         session.cleanup.add(Phase.REFERENCES, self.on_worker_gone)
         self._registered[session.number, number] = self._code(
             label, source, borrowed or ()
@@ -111,11 +105,11 @@ class FunctionTable:
     def entry_for_worker(
         self, session: int, number: int, description: bytes
     ) -> CalledFunction:
-        """The entry of a function that a worker calls.
+        """Returns the entry of a function that a worker calls.
 
         Args:
-            session: The worker's session.
-            number: The function's number there.
+            session: The number of the worker's session.
+            number: The number of the function there.
             description: Its label, its options, and whether it is a generator.
         """
         code = self._registered.get((session, number))
@@ -136,23 +130,23 @@ class FunctionTable:
         return entry
 
     def on_worker_gone(self, session: WorkerSession) -> None:
-        """Forgets the functions that a worker was about to call."""
+        """Forgets the functions that a worker has registered."""
         for key in [key for key in self._registered if key[0] == session.number]:
             del self._registered[key]
 
     def _code(
         self, label: str, source: bytes, borrowed: Sequence[CountedId]
     ) -> FunctionCode:
-        loop, counted = self._loop, self._references
+        loop, references = self._loop, self._references
         code = FunctionCode(next(self._numbers), label, source, borrowed)
         if borrowed:
-            counted.arrived(borrowed, OWNER)
+            references.arrived(borrowed, OWNER)
 
-            def gone() -> None:
+            def return_references() -> None:
                 with suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(counted.returned, borrowed, OWNER)
+                    loop.call_soon_threadsafe(references.returned, borrowed, OWNER)
 
-            weakref.finalize(code, gone).atexit = False
+            weakref.finalize(code, return_references).atexit = False
         return code
 
     def _entry(
@@ -172,34 +166,35 @@ class FunctionTable:
         return FunctionEntry(code, label, options, queue, is_stream=is_stream)
 
     def settled(self, options: FunctionOptions) -> FunctionOptions:
-        """The options of a function on this machine.
+        """Returns the options of a function on this machine.
 
-        Who asks for a device and names no CPUs holds none, and the kinds of devices
-        that others have added are known here alone.
+        A function that requests a device and sets no num_cpus holds no CPUs. The kinds
+        of devices that plugins have added are known only here.
         """
-        asked = options.request.amounts
-        if options.num_cpus is not None or CPU not in asked:
+        amounts = options.request.amounts
+        if options.num_cpus is not None or CPU not in amounts:
             return options
         devices = {*self._scheduler.ledger.pools, GPU_MEMORY}
-        if devices.isdisjoint(asked):
+        if devices.isdisjoint(amounts):
             return options
         return options.updated({"num_cpus": 0})
 
     def start_error(self, options: FunctionOptions) -> str:
-        """Says why no further worker can be started; empty if that is not known."""
+        """Returns why no further worker can be started; empty if that is not known."""
         queue = self._workers.queues.get(options.worker_key)
         return "" if queue is None else queue.start_error
 
     def _queue(self, label: str, options: FunctionOptions) -> FunctionQueue:
-        """Gives the queue of functions with such options.
+        """Returns the queue of functions with such options.
 
         Raises:
-            ActorUnschedulableError: The machine can never give what it asks for.
+            ActorUnschedulableError: The machine can never grant the request.
         """
-        queue = self._workers.queues.get(options.worker_key)
-        if queue is not None:
-            return queue
-        scheduler, key = self._scheduler, options.worker_key
+        key = options.worker_key
+        existing = self._workers.queues.get(key)
+        if existing is not None:
+            return existing
+        scheduler = self._scheduler
         options = self.settled(options)
         enforcement, worker = self._machine.enforcement, options.worker
         demand = scheduler.catalogue.demand(label, worker)
@@ -220,11 +215,11 @@ class FunctionTable:
             )
         pools = scheduler.ledger.pools
         is_on_device = any(name in pools for name in demand.resources.amounts)
-        made: FunctionQueue = TaskQueue(
+        queue: FunctionQueue = TaskQueue(
             slots,
             demand,
             worker if is_on_device else options.slotless_worker,
             is_on_device=is_on_device,
         )
-        self._workers.queues[key] = made
-        return made
+        self._workers.queues[key] = queue
+        return queue

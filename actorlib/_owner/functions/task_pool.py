@@ -1,8 +1,8 @@
-"""Takes every call of a function in a runtime, and tells whoever waits for it.
+"""Accepts every call of a function in a runtime, and delivers its answer.
 
-A call is in exactly one place: in line in its queue, or with one worker. What happens
-to a worker happens to the call that it runs; those behind that go to another one as if
-they had never been sent.
+A call is in exactly one place: in its queue, or with one worker. The end of a worker
+affects the call that it runs. The calls behind it move to other workers as if they had
+never been sent.
 """
 
 from __future__ import annotations
@@ -57,20 +57,13 @@ _NO_CALL: Final = None, None, None
 
 
 class TaskPool(UnansweredCalls["FunctionCall"]):
-    """Runs the functions of a runtime; the owner of the results of their calls.
+    """Runs the functions of a runtime; owns the results of their calls.
 
-    Args:
-        machine: Where workers live.
-        scheduler: Gives them their slots.
-        references: Counts what is in functions, arguments and answers.
-        objects: Serves refs, as far as it is the same for all of them.
-        clock: Says when a deadline is over.
-        create_worker: Creates the supervisor of a worker.
-        may_prefetch: Whether workers can say which call they ran when they are gone, so
-            that several may be sent to one.
+    Workers may have several calls at once if ``may_prefetch``: then a worker that ended
+    can tell which call it ran.
 
     Attributes:
-        functions: What is known of them.
+        functions: The functions that were called.
         workers: The workers that run them.
     """
 
@@ -113,14 +106,15 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         *,
         is_nested: bool = False,
     ) -> int:
-        """Takes a call, whose arguments are there; gives its number.
+        """Adds a call that has its arguments; returns its number.
 
         Args:
-            target: Who gets the answer.
-            entry: What it is a call of.
-            borrowed: What is in its arguments, which this process holds for it.
+            target: The recipient of the answer.
+            entry: The function.
+            borrowed: The borrowed references in its arguments, which this process
+                holds.
             payload: The arguments, or a tuple of them if all of them are scalars.
-            headers: What the caller says of this call alone.
+            headers: The headers that the caller sets for this call.
             is_nested: Whether a worker makes it.
         """
         queue = entry.queue
@@ -140,24 +134,23 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         return number
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
-        """Walks over the calls without an answer; see ``CallTable``."""
-        return self.calls.unanswered(most, _described)
+        return self.calls.unanswered(most, _describe)
 
     def borrowing(self) -> Iterator[tuple[str, Collection[CountedId]]]:
-        """Walks over the calls that have something counted among their arguments."""
+        """Yields the calls that have borrowed references among their arguments."""
         for _, task, _ in self.calls.posted.values():
             if task.borrowed:
                 yield task.entry.label, task.borrowed
 
     def task(self, number: int) -> FunctionCall | None:
-        """A call that was posted and is not over; None if there is none."""
+        """Returns a call that was posted and is not over, or None."""
         call = self.calls.posted.get(number)
         return None if call is None else call[1]
 
     def settle(self, worker: TaskWorker, frame: Frame) -> None:
-        """Gives an answer to the caller, or sends it again."""
+        """Delivers an answer to the caller, or queues the call again."""
         number = frame[1]
-        # As target() and drop() of the table, at hand for every answer.
+        # target() and drop() of the table, inlined for every answer.
         call = self._posted.get(number)
         if call is None or call[1].worker is not worker:
             give_answer(None, frame, self.references)
@@ -171,20 +164,20 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
             and self._goes_again(task, worker, frame)
         ):
             return
-        # It is the worker's until it is answered: should that fail, the worker's end
+        # The worker has it until it is answered: if that fails, the worker's end
         # answers it.
         if type(target) is ObjectRef and frame[0] == RESULT and frame[2] is None:
-            if not target.done():  # as give_answer() and what it calls, at hand
+            if not target.done():  # give_answer(), inlined
                 load_result(target, frame[3])
         else:
             give_answer(target, frame, self.references)
         self._finish(task, worker)
 
     def settle_scalar(self, worker: TaskWorker, number: int, value: object) -> None:
-        """Gives an answer that stood in its frame to the caller."""
+        """Delivers an answer whose value is in its frame."""
         target, task, _ = self._posted.get(number, _NO_CALL)
         if task is None or type(target) is not ObjectRef or self._timed:
-            # As it would have come in a payload, for a caller that passes it on.
+            # The frame with a payload, which can be forwarded.
             self.settle(worker, (RESULT, number, None, encode(value)))
         elif task.worker is worker:
             if not target.done():
@@ -192,7 +185,6 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
             self._finish(task, worker)
 
     def _finish(self, task: FunctionCall, worker: TaskWorker) -> None:
-        """A call is answered, and over."""
         worker.end(task)
         self._posted.pop(task.number, None)
         if self._timed:
@@ -204,27 +196,26 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
     def _goes_again(
         self, task: FunctionCall, worker: TaskWorker, failure: Frame
     ) -> bool:
-        """Whether a call is sent once more after a failure that its worker reports."""
+        """Whether a call runs again after a failure that its worker reports."""
         if failure[2] == UNSTARTED:
             worker.return_unstarted(task)
             if self._closed_for:
                 self.refuse(task, self._cancelled_error(task.entry))
                 return True
         else:
-            left = None
+            retries = None
             if not self._closed_for:
-                left = retries_after(task.retries, failure, self.references)
-            if left is None:
+                retries = retries_after(task.retries, failure, self.references)
+            if retries is None:
                 return False
             give_answer(None, failure, self.references)
             worker.end(task)
-            task.retries = left
+            task.retries = retries
         worker.queue.put_back([task])
         self.workers.worker_answered(worker)
         return True
 
     def refuse(self, task: FunctionCall, error: BaseException) -> None:
-        """A call gets no value."""
         target = self.calls.drop(task.number)
         self._timekeeper.discard(task.number)
         if task.borrowed:
@@ -232,7 +223,7 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         self._fail(target, error)
 
     def _fail(self, target: ResponseTarget | None, error: BaseException) -> None:
-        # Whoever ended the runtime knows: no report of a ref that nobody awaits.
+        # The program ended the runtime: no report of a ref that no caller awaits.
         give_error(target, error, is_known=bool(self._closed_for))
 
     def _cancelled_error(self, entry: CalledFunction) -> WorkerCrashedError:
@@ -242,25 +233,23 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
     # Streams.
 
     def item(self, worker: TaskWorker, frame: Frame) -> None:
-        """Gives an item to the reader of a stream."""
         target, task, _ = self._posted.get(frame[1], _NO_CALL)
-        is_its_own = task is not None and task.worker is worker
-        give_item(target if is_its_own else None, frame, self.references)
+        has_task = task is not None and task.worker is worker
+        give_item(target if has_task else None, frame, self.references)
 
     def acknowledge(self, call: int, count: int) -> None:
-        """Tells the worker how many items of a stream were taken."""
         task = self.task(call)
         if task is not None and task.worker is not None:
             task.worker.tell((STREAM_ACK, call, count))
 
-    # The owner of results.
+    # Operations of refs; see ResultOwner.
 
     def force_cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call, and ends the process that runs it."""
         self.drop(call, by_force=True, recursive=recursive)
 
     def drop(self, call: int, *, recursive: bool, by_force: bool = False) -> None:
-        """Stops a call; it is over when its worker says that it is rid of it."""
+        """Stops a call; it is over when its worker reports its end."""
         self._timekeeper.discard(call)
         task = self.task(call)
         if task is None:
@@ -275,7 +264,7 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
             return
         self.calls.abandon(call)
         if worker.channel is None:
-            self._finish(task, worker)  # it has not gone there yet
+            self._finish(task, worker)  # it was not sent yet
             return
         if by_force and next(iter(worker.tasks)) is task:
             worker.is_leaving = True
@@ -286,10 +275,9 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         worker.tell((CANCEL, call))
         if recursive:
             worker.cancel_children(call)
-        worker.interrupt()
+        worker.wake_worker()
 
     def label_of(self, call: int) -> str:
-        """What a call without an answer is called in messages; see ResultOwner."""
         task = self.task(call)
         if task is None:
             deferred = self.calls.deferred.get(call)
@@ -299,27 +287,26 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         return f"{task.entry.label} (pid {pid})" if pid else task.entry.label
 
     def where(self, label: str) -> str:
-        """Names a function, by its label."""
         return label
 
-    # What becomes of workers.
+    # Ends of workers.
 
     def worker_lost(self, worker: TaskWorker) -> None:
-        """The process of a worker is gone: what it had goes to others, or fails."""
+        """Queues the calls of a worker whose process ended again, or fails them."""
         queue, how = worker.queue, worker.supervisor.record.exit or Exit(cause="lost")
         ran, again = worker.lose_tasks(worker.last_call)
         if ran is not None:
-            # Nobody can be given the answers of what it has called.
+            # No process can receive the answers of the calls that it has made.
             worker.cancel_children(ran.number)
-            left = None
+            retries = None
             if not worker.supervisor.record.was_evicted:
-                left = retries_after_end(
+                retries = retries_after_end(
                     ran, how.cause, can_start_workers=queue.can_run_calls()
                 )
-            if left is None and self._is_wanted(ran):
+            if retries is None and self._is_wanted(ran):
                 self.refuse(ran, _lost_error(ran, worker, how))
             else:
-                ran.retries = left or ran.retries
+                ran.retries = retries or ran.retries
                 again.insert(0, ran)
         for task in again:
             if not self._is_wanted(task):
@@ -327,11 +314,11 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         queue.put_back([task for task in again if self._is_wanted(task)])
 
     def _is_wanted(self, task: FunctionCall) -> bool:
-        """Whether a call goes to another worker if it can: somebody waits for it."""
+        """Whether a call may move to another worker: a caller waits for it."""
         return self.calls.target(task.number) is not None and not self._closed_for
 
     def note_duration(self, worker: TaskWorker, method: str, seconds: float) -> None:
-        """Takes note how long a function takes of late."""
+        """Notes how long a function takes at present."""
         if not self._may_prefetch:
             return
         worker.note_duration(int(method.partition(":")[0]), seconds)
@@ -347,10 +334,10 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
 
 
 class _PooledWorker(TaskWorker):
-    """Gives what a worker answers to the pool; see WorkerRoute."""
+    """Passes the answers of a worker to the pool; see WorkerRoute."""
 
-    def __init__(self, pool: TaskPool, *about: Any) -> None:
-        super().__init__(pool.references, *about)
+    def __init__(self, pool: TaskPool, *args: Any) -> None:
+        super().__init__(pool.references, *args)
         self._pool = pool
 
     def settle(self, frame: Frame) -> None:
@@ -364,7 +351,7 @@ class _PooledWorker(TaskWorker):
 
 
 def _lost_error(task: FunctionCall, worker: TaskWorker, how: Exit) -> Exception:
-    """Says why a call has no result that ran when its worker ended."""
+    """Makes the error of a call that ran when its worker ended."""
     label, most = task.entry.label, task.entry.retries.times
     if worker.supervisor.record.was_evicted:
         return TaskPlacementGroupRemoved(f"{label} has no result: {how}", exit=how)
@@ -372,14 +359,13 @@ def _lost_error(task: FunctionCall, worker: TaskWorker, how: Exit) -> Exception:
         message = f"no process could be started that runs {label}: {how}"
     else:
         times = most - task.retries.times + 1
-        tried = f" {times} times (max_retries={most})" if times > 1 else ""
-        message = f"the process that ran {label} ended{tried}: {how}"
+        count = f" {times} times (max_retries={most})" if times > 1 else ""
+        message = f"the process that ran {label} ended{count}: {how}"
     error = ended_for(worker.supervisor.record, message, how)
     return error or WorkerCrashedError(message, exit=how)
 
 
-def _described(_: int, task: FunctionCall) -> tuple[str, CallState]:
-    """Says what a call is called, and where it is; see ``CallTable``."""
+def _describe(_: int, task: FunctionCall) -> tuple[str, CallState]:
     label = task.entry.label
     if task.worker is None:
         return label, "pending_resources"

@@ -1,13 +1,13 @@
-"""Decides which worker runs which call of a function, and which calls go again.
+"""Decides which worker runs which call of a function, and which calls run again.
 
-The calls that ask for the same wait in one queue, and any of its workers may run them.
-A call is in one place at a time, in line or with one worker::
+Calls with equal requests wait in one queue, and any of its workers may run them. A call
+is in one place at a time, in the queue or with one worker:
 
     add -> take -> begin -> end                  answered, or cancelled there
                          -> end -> put_back      unstarted, retried, or the worker ended
-        -> cancel                                cancelled in line
+        -> cancel                                cancelled in the queue
 
-``TaskWorkers`` does what is decided here: it sends, starts and ends. ``Mailbox`` is the
+``TaskWorkers`` carries the decisions out: it sends, starts and ends. ``Mailbox`` is the
 counterpart for the calls of an actor.
 """
 
@@ -34,20 +34,18 @@ W = TypeVar("W", bound="WorkerLoad")
 MIN_DEPTH = 1
 MAX_DEPTH = 128
 QUICK = 1e-3
-"""Seconds that a function may take for another call to be sent behind one of it."""
+"""Seconds that a function may take so that a call is sent behind one of its calls."""
 MOST_AHEAD = 2e-3
-"""Seconds that the calls which one worker has may take together."""
-
-
+"""Seconds that the calls of one worker may take together."""
 MOST_SLOTS = 512
-"""How many calls that ask for nothing run at once."""
+"""How many calls without a request run at once."""
 
 
 def prefetch_depth(seconds: float) -> int:
-    """Says how many calls of a function one worker has at once.
+    """Returns how many calls of a function one worker has at once.
 
     Args:
-        seconds: How long the function takes of late.
+        seconds: The time that the function takes at present.
     """
     if seconds > QUICK:
         return MIN_DEPTH
@@ -55,18 +53,16 @@ def prefetch_depth(seconds: float) -> int:
 
 
 class FunctionCode:
-    """Holds a function as it is sent, once to each worker that runs it.
+    """A function as it is sent, once to each worker that runs it.
 
-    Args:
+    Attributes:
         number: Its number in this runtime.
         label: Its name.
         source: The pickled function.
-        borrowed: What is in it and counted.
-
-    Attributes:
-        method: What its calls are called on the pipe.
+        borrowed: The borrowed references in it.
+        method: The method of its calls in frames.
         depth: How many of its calls one worker has at once.
-        entries: What is known of its calls, by the options that workers sent.
+        entries: Its entries, by the options that workers sent.
     """
 
     __slots__ = (
@@ -93,15 +89,17 @@ class FunctionCode:
 
 
 class FunctionEntry(Generic[W]):
-    """Holds what all calls of a function with the same options have in common.
+    """What all calls of a function with the same options share.
 
-    Args:
+    Attributes:
         code: The function.
-        label: What a call is called in messages.
-        options: What it asks for.
-        queue: Where its calls wait; None if nobody can ever run them.
-        error: Why nobody can, as calls are told.
-        is_stream: Whether a call gives items, one after the other.
+        label: The name of its calls in messages.
+        queue: Where its calls wait; None if they can never run.
+        error: The error of its calls if they can never run.
+        is_stream: Whether a call yields items.
+        retries: How often a call may be made again.
+        may_prefetch: Whether a call may be sent behind another one.
+        max_calls: After how many calls its worker ends; 0 for never.
     """
 
     __slots__ = (
@@ -131,8 +129,8 @@ class FunctionEntry(Generic[W]):
         self.error = error
         self.is_stream = is_stream
         self.retries = Retries(options.max_retries, options.retried)
-        # What ran and was not answered yet is run once more if its process dies. And
-        # nobody knows when the reader of a stream lets it go on.
+        # A call that ran and was not answered runs again if its process dies. And it
+        # is unknown when the reader of a stream lets it go on.
         self.may_prefetch = bool(options.max_retries) and not is_stream
         limit = options.max_calls
         on_device = queue is not None and queue.is_on_device
@@ -140,21 +138,18 @@ class FunctionEntry(Generic[W]):
 
 
 class Task(Generic[W]):
-    """Holds one call of a function.
-
-    Args:
-        entry: What it is a call of.
-        borrowed: What is in its arguments and counted, held until it is over.
-        payload: The arguments.
-        headers: What the caller says of this call alone.
-        is_nested: Whether a worker makes it, so that somebody may wait for it who holds
-            something.
+    """One call of a function.
 
     Attributes:
-        number: Its number in this runtime, and in the worker that has it.
-        entry: As given, like borrowed, payload, headers and is_nested.
+        number: Its call number, in this runtime and in its worker.
+        entry: The function.
+        borrowed: The borrowed references in its arguments, held until it is over.
+        payload: The arguments.
+        headers: The headers that the caller sets for this call.
+        is_nested: Whether a worker makes it, so that a caller that holds something may
+            wait for it.
         retries: How often it may still be made again.
-        worker: The worker that has it, if one has.
+        worker: Its worker; None while it waits for one.
         is_cancelled: Whether it was cancelled while it waited for a worker.
     """
 
@@ -191,18 +186,19 @@ class Task(Generic[W]):
 
 
 class WorkerLoad:
-    """Holds the calls that one worker has, and whether it may have more.
+    """The calls of one worker, and whether it may have more.
 
     Attributes:
         tasks: The calls, in the order in which it runs them.
         has_slot: Whether it may run calls.
         is_leaving: Whether it gets no more calls.
-        is_stuck: Whether none is sent behind its call, as that takes long, or may not
+        is_stuck: Whether no call is sent behind its call, as that takes long or may not
             be run again.
         is_blocked: Whether its call waits for a result, or for its CPUs after that.
         answer_count: How many calls it has answered.
-        depth: How many calls it has at the most, by the slowest of them.
-        call_counts: How many calls it was sent of those that end it after some.
+        depth: How many calls it has at most, by the slowest of them.
+        call_counts: How many calls it was sent of functions that limit them
+            (max_calls).
     """
 
     def __init__(self) -> None:
@@ -217,14 +213,14 @@ class WorkerLoad:
 
     @property
     def may_be_filled(self) -> bool:
-        """Whether it has so few calls that more are sent: several at a time.
+        """Whether it has so few calls that more are sent, several at a time.
 
-        To send one behind each answer would look for a worker twice for each call.
+        To send one after each answer would look for a worker twice for each call.
         """
         return len(self.tasks) * 2 <= self.depth
 
     def begin(self, task: Task[Any]) -> None:
-        """Takes a call, behind those that it has."""
+        """Adds a call, behind its others."""
         entry = task.entry
         code = entry.code
         if entry.max_calls:
@@ -237,39 +233,42 @@ class WorkerLoad:
         task.worker = self
 
     def end(self, task: Task[Any]) -> None:
-        """Takes note that it is done with a call."""
         task.worker = None
         self.tasks.pop(task, None)
         self.answer_count += 1
         self.is_stuck = False
 
     def return_unstarted(self, task: Task[Any]) -> None:
-        """Takes note that it gives a call back that has not begun there."""
+        """Removes a call that it gives back and has not begun."""
         self.end(task)
         if task.entry.max_calls:
             self.call_counts[task.entry.code.number] -= 1
 
     def label(self, idle: str) -> str:
-        """What it runs, in the words of messages.
+        """Returns the name of its call for messages.
 
         Args:
-            idle: What is said if it has no call.
+            idle: The name if it has no call.
         """
         return next((task.entry.label for task in self.tasks), idle)
 
     def task_that_ran(self, last_call: int) -> Task[Any] | None:
-        """The call that ran when its process ended.
+        """Returns the call that ran when its process ended.
 
         Args:
-            last_call: The number of the call that it has begun last; 0 if unknown. The
-                oldest call ran if it has none by that number: its arguments are loaded
-                before it is noted as begun.
+            last_call: The number of the call that it has begun last; 0 if unknown. If
+                it has no such call, the oldest one ran: its arguments are loaded before
+                it is noted as begun.
         """
         begun = (task for task in self.tasks if task.number == last_call)
         return next(begun, None) or next(iter(self.tasks), None)
 
     def lose_tasks(self, last_call: int) -> tuple[Task[Any] | None, list[Task[Any]]]:
-        """Its process has ended; gives the call that ran, and the others."""
+        """Removes all calls after the end of the process; returns the one that ran.
+
+        Returns:
+            That call, and the others.
+        """
         ran = self.task_that_ran(last_call)
         tasks, self.tasks = self.tasks, {}
         for task in tasks:
@@ -277,11 +276,11 @@ class WorkerLoad:
         return ran, [task for task in tasks if task is not ran]
 
     def note_duration(self, number: int, seconds: float) -> None:
-        """Takes note how long a function takes of late.
+        """Notes how long a function takes at present.
 
         Args:
-            number: The function's.
-            seconds: How long.
+            number: The number of the function.
+            seconds: The time of a call.
         """
         codes = (task.entry.code for task in self.tasks)
         code = next((code for code in codes if code.number == number), None)
@@ -292,13 +291,13 @@ class WorkerLoad:
 
 
 class Backlog(Generic[W]):
-    """Keeps the calls of a queue that wait, nested or not, and what they wait for.
+    """The waiting calls of a queue, either nested or not, and their requests.
 
     Attributes:
         is_nested: Whether they are nested ones.
-        waiting: The calls, in order; also some that were cancelled.
-        pending: Their place in the line for a slot, if they have one.
-        starting_worker: The worker that is started on a device for them, if one is.
+        waiting: The calls in order, including cancelled ones.
+        pending: Their request for a slot, if they have one.
+        starting_worker: The worker that is started on a device for them, if any.
     """
 
     __slots__ = ("is_nested", "pending", "starting_worker", "waiting")
@@ -311,26 +310,24 @@ class Backlog(Generic[W]):
 
 
 class TaskQueue(Generic[W]):
-    """Keeps the calls that ask for the same, and the workers that run them.
-
-    Args:
-        slots: Gives its workers their slots.
-        demand: What a call asks for.
-        options: What a worker asks for itself.
-        is_on_device: Whether that is everything that a call asks for.
+    """The waiting calls with equal requests, and the workers that run them.
 
     Attributes:
-        demand: As given, like slots, options and is_on_device.
-        cpus: How many units of CPUs a call asks for.
-        usual: The calls that wait, but for nested ones.
-        nested: The nested ones.
+        slots: Grants slots to its workers.
+        demand: The request of a call.
+        options: The options of its workers.
+        is_on_device: Whether the workers request everything that a call requests.
+        cpus: The units of CPUs that a call requests.
+        usual: The waiting calls except nested ones.
+        nested: The waiting nested calls.
         waiting_count: How many calls wait.
         workers: All its workers.
-        in_slots: Those that have a slot.
-        idle: Those that have none, and may be given one.
-        start_error: Why a worker could not be started last; empty if one could since.
-        logged_error: The last such reason that is in the log.
-        is_start_paused: Whether none is started for a while, as that has failed.
+        in_slots: The workers that have a slot.
+        idle: The workers that have no slot and may get one.
+        start_error: Why the last start of a worker failed; empty after a success.
+        logged_error: The last start_error in the log.
+        is_start_paused: Whether no worker is started for a while, as a start has
+            failed.
     """
 
     def __init__(
@@ -367,7 +364,7 @@ class TaskQueue(Generic[W]):
         """Adds a call behind those that wait.
 
         Returns:
-            Whether a worker may take it: no other of its kind waits for one.
+            Whether a worker may take it: no other of its kind waits.
         """
         backlog = self.nested if task.is_nested else self.usual
         backlog.waiting.append(task)
@@ -375,14 +372,14 @@ class TaskQueue(Generic[W]):
         return len(backlog.waiting) == 1
 
     def put_back(self, tasks: Sequence[Task[W]]) -> None:
-        """Adds calls before those that wait: they were sent before, and came back."""
+        """Adds calls that were sent and came back before those that wait."""
         for task in reversed(tasks):
             backlog = self.nested if task.is_nested else self.usual
             backlog.waiting.appendleft(task)
         self.waiting_count += len(tasks)
 
     def first(self, *, nested_first: bool = False) -> list[Task[W]]:
-        """The first nested call and the first other one, the older one first.
+        """Returns the first nested call and the first other call, the older one first.
 
         Args:
             nested_first: Whether the nested one is first, whichever is older.
@@ -401,12 +398,12 @@ class TaskQueue(Generic[W]):
         return first
 
     def take(self, task: Task[W]) -> None:
-        """Takes a call out that is the first of its kind: it goes to a worker."""
+        """Removes the first call of its kind, as a worker gets it."""
         (self.nested if task.is_nested else self.usual).waiting.popleft()
         self.waiting_count -= 1
 
     def take_newest_nested(self) -> Task[W] | None:
-        """Takes the nested call out that came last, if one waits."""
+        """Removes the newest nested call and returns it, if one waits."""
         waiting = self.nested.waiting
         while waiting and waiting[-1].is_cancelled:
             waiting.pop()
@@ -416,12 +413,10 @@ class TaskQueue(Generic[W]):
         return waiting.pop()
 
     def cancel(self, task: Task[W]) -> None:
-        """Takes note that a call is cancelled that waits."""
         task.is_cancelled = True
         self.waiting_count -= 1
 
     def clear(self) -> list[Task[W]]:
-        """Forgets the calls that wait; gives them."""
         tasks = [
             task
             for backlog in (self.usual, self.nested)
@@ -478,12 +473,10 @@ class TaskQueue(Generic[W]):
         return (usual.pending is not None) + (nested.pending is not None)
 
     def put_in_slot(self, worker: W) -> None:
-        """Lets a worker have calls."""
         worker.has_slot = True
         self.in_slots.append(worker)
 
     def take_from_slot(self, worker: W) -> None:
-        """Lets a worker have no more calls."""
         if worker.has_slot:
             worker.has_slot = False
             self.in_slots.remove(worker)
@@ -501,12 +494,12 @@ class TaskQueue(Generic[W]):
 def retries_after_end(
     task: Task[Any], cause: str, *, can_start_workers: bool
 ) -> Retries | None:
-    """What a call has left that ran when its worker ended; None if it is lost.
+    """Returns the retries of a call that ran when its worker ended; None if it is lost.
 
     Args:
         task: The call.
         cause: Why the worker has ended; see ``Exit``.
-        can_start_workers: Whether others of its queue have been started.
+        can_start_workers: Whether other workers of its queue have been started.
     """
     if cause == "failed to start":
         return task.retries if can_start_workers else None

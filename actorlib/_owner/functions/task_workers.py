@@ -1,19 +1,18 @@
-"""Starts the workers of functions, gives them slots and calls, and ends them.
+"""Starts the workers of functions, assigns slots and calls to them, and ends them.
 
-A worker has a *slot* while it may run calls: the share of the machine that each of them
-holds. Where calls ask for no device, slots are taken from the machine or a placement
-group, in line with everybody else, and a worker without one is idle and holds nothing.
-Where they ask for devices a worker is started with its slot, and its end is what frees
-that.
+A worker has a *slot* while it may run calls: the share of the machine that each call
+holds. If calls request no device, slots come from the machine or a placement group, in
+line with all other requests, and a worker without one is idle and holds nothing. If
+they request devices, a worker is started with its slot, and its end frees the slot.
 
 If a worker cannot be started, its calls wait for the other workers of the queue. They
-fail only if each of those waits for a result itself, or if there are none: they might
+fail only if there are none, or if each of those waits for a result itself: they could
 wait for one another. Another start is tried after a pause, or once no worker is left.
 
-A slot is kept while more calls wait and nobody else stands in line. While a call waits
-for a result its CPUs are lent: first to a nested call, one that another call has made,
-as otherwise more and more calls would begin and wait; and it goes on when it has them
-back. What else it holds it keeps.
+A slot is kept while more calls wait and no other request is in line. While a call waits
+for a result, its CPUs are lent. They go first to a nested call, one that another call
+has made: otherwise more and more calls would begin and wait. The call goes on when it
+has its CPUs back. It keeps the rest of its lease.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._base.log import warn
 from actorlib._options.resources import CPU, MEMORY
-from actorlib._owner.actors.creation import EncodedArguments
+from actorlib._owner.actors.actor_record import EncodedArguments
 from actorlib._owner.functions.task_worker import IdleWorkers, StuckCallMonitor
 from actorlib._rows.snapshot import WorkerGroupInfo
 from actorlib._scheduler.request import described
@@ -55,20 +54,20 @@ _NOTHING = encode_call((), {})
 
 
 class TaskWorkers:
-    """Starts, feeds and ends the workers of every queue of functions.
+    """Starts and ends the workers of every queue of functions, and sends calls to them.
 
     Args:
         create_worker: Creates the supervisor of a worker.
-        machine: Where workers live.
+        machine: Where workers run.
         scheduler: Grants the slots that queues wait for.
-        new_worker: Makes what is known of a worker.
+        new_worker: Creates the TaskWorker of a supervisor.
         refuse: Fails a call that no worker will run.
-        on_lost: Gives the calls of a worker whose process is gone to others.
+        on_lost: Queues the calls of a worker whose process ended again, or fails them.
 
     Attributes:
-        queues: The queues, by what their calls ask for.
+        queues: The queues, by the requests of their calls.
         by_id: The workers.
-        idle: Those of them that have nothing to do.
+        idle: The idle workers.
     """
 
     def __init__(
@@ -102,8 +101,8 @@ class TaskWorkers:
     def post(self, task: FunctionCall, queue: FunctionQueue) -> None:
         """Sends a call, or adds it behind those that wait."""
         if not (queue.waiting_count or task.is_nested or queue.nested.pending):
-            # Nobody waits: it does not stand in line to leave it at once. This and
-            # the usual answer in TaskPool are 6 % of a pipelined call's CPU here.
+            # No call waits, so this one skips the queue. This and the usual answer in
+            # TaskPool are 6 % of a pipelined call's CPU here.
             worker = self._next_worker(queue, task)
             if worker is not None:
                 self._send(task, worker)
@@ -112,28 +111,26 @@ class TaskWorkers:
             self.feed(queue)
 
     def cancel(self, task: FunctionCall, queue: FunctionQueue) -> None:
-        """Takes out a call that waits."""
         queue.cancel(task)
         if not queue.waiting_count:
             self._give_up(queue)
 
     def _give_up(self, queue: FunctionQueue) -> list[FunctionCall]:
-        """Forgets the calls that wait; gives them."""
-        given_up = queue.clear()
+        """Forgets the calls that wait; returns them."""
+        tasks = queue.clear()
         self._leave_lines(queue)
         retry = self._start_retries.pop(queue, None)
         if retry is not None:
             queue.is_start_paused = False
             retry.cancel()
-        return given_up
+        return tasks
 
     def feed(self, queue: FunctionQueue, *, nested_first: bool = False) -> None:
-        """Sends the calls that may go.
+        """Sends the calls that may be sent.
 
         Args:
             queue: Where they wait.
-            nested_first: Whether the first of them is a nested one, if there is any,
-                rather than the one that came first.
+            nested_first: Whether a nested call is first, even if it is newer.
         """
         while first := queue.first(nested_first=nested_first):
             nested_first = False
@@ -148,7 +145,7 @@ class TaskWorkers:
                 break
         nested = queue.nested
         if nested.pending is not None and not nested.waiting:
-            # What has passed others is not for the rest of those who wait.
+            # A request that has passed others is not for calls that are not nested.
             pending, nested.pending = nested.pending, None
             queue.slots.leave(pending)
 
@@ -165,7 +162,7 @@ class TaskWorkers:
                 self.feed(queue)
 
     def _refuse_if_hopeless(self, queue: FunctionQueue) -> None:
-        """Fails the calls that wait if nobody can ever run them."""
+        """Fails the calls that wait if no worker can ever run them."""
         error = queue.slots.error()
         if error is not None:
             for task in self._give_up(queue):
@@ -174,7 +171,7 @@ class TaskWorkers:
     def _next_worker(
         self, queue: FunctionQueue, task: FunctionCall
     ) -> TaskWorker | None:
-        """Finds who runs a call: a free worker, a new one, or one that is quick."""
+        """Returns a worker for a call: a free, a new, or one with quick calls."""
         best = queue.choose(task)
         if best is not None:
             if not best.tasks:
@@ -193,7 +190,7 @@ class TaskWorkers:
     def _new_slot(
         self, queue: FunctionQueue, backlog: Backlog[TaskWorker], label: str
     ) -> TaskWorker | None:
-        """Gives a further worker a slot if there is one now; else it is waited for."""
+        """Assigns a further worker to a free slot, or requests one."""
         if queue.is_on_device:
             return self._start_on_device(queue, backlog, label)
         if not self._may_fill_slot(queue):
@@ -213,7 +210,7 @@ class TaskWorkers:
 
         def explain() -> str | None:
             if any(worker.tasks for worker in queue.workers):
-                return None  # waiting is usual then
+                return None  # waiting is normal then
             return queue.slots.explain(label, pending)
 
         self._long_waits.add(pending, label, explain, label, is_one_of_many=True)
@@ -226,10 +223,10 @@ class TaskWorkers:
         self, queue: FunctionQueue, backlog: Backlog[TaskWorker], pending: PendingLease
     ) -> None:
         if backlog.pending is not pending:
-            return  # given up, and back already
+            return  # given up, and returned already
         backlog.pending = None
         if pending.cancelled() or pending.exception() is not None:
-            self.feed(queue)  # which finds out why, and tells
+            self.feed(queue)  # finds the reason, and fails the calls
             return
         if not (backlog.waiting if backlog.is_nested else queue.waiting_count):
             queue.slots.leave(pending)
@@ -252,7 +249,7 @@ class TaskWorkers:
     def _start_on_device(
         self, queue: FunctionQueue, backlog: Backlog[TaskWorker], label: str
     ) -> TaskWorker | None:
-        """Starts a worker that holds devices itself: it waits in line before."""
+        """Starts a worker that holds devices itself, and so requests them itself."""
         if backlog.starting_worker is not None or not self._may_fill_slot(queue):
             return None
         worker = self._start(queue, label, is_nested=backlog.is_nested)
@@ -280,7 +277,7 @@ class TaskWorkers:
             or worker not in queue.workers
             or lease is None
         ):
-            return  # it never will be
+            return  # it never will be placed
         queue.slots.mark_transient(lease)
         queue.put_in_slot(worker)
         self.feed(queue, nested_first=backlog.is_nested)
@@ -292,7 +289,7 @@ class TaskWorkers:
                 self._free_slot(worker)
 
     def _free_slot(self, worker: TaskWorker) -> None:
-        """Takes the slot of a worker that has nothing to do."""
+        """Takes the slot of an idle worker."""
         queue, is_leaving = worker.queue, worker.is_leaving
         if queue.is_on_device:
             is_leaving = is_leaving or not _has_cpus(worker) or _others_wait(queue)
@@ -312,14 +309,14 @@ class TaskWorkers:
             worker.queue.slots.release(lease)
 
     def _leave_lines(self, queue: FunctionQueue) -> None:
-        """Gives up the places in line for slots, as no call waits."""
+        """Gives up the requests for slots, as no call waits."""
         for backlog in (queue.usual, queue.nested):
             pending, backlog.pending = backlog.pending, None
             if pending is not None:
                 queue.slots.leave(pending)
             worker, backlog.starting_worker = backlog.starting_worker, None
             if worker is not None:
-                worker.supervisor.kill("nobody needed it any more")
+                worker.supervisor.kill("no call needed it")
 
     # Starts and ends of workers.
 
@@ -339,10 +336,10 @@ class TaskWorkers:
         if not queue.is_on_device:
             self._starting += 1
         supervisor.ready().add_done_callback(lambda ready: self._started(worker, ready))
-        asked = queue.demand.resources.amounts.get(MEMORY)
-        if asked:
+        memory = queue.demand.resources.amounts.get(MEMORY)
+        if memory:
             supervisor.ready().add_done_callback(
-                lambda ready: self._watch_memory(worker, asked, ready)
+                lambda ready: self._watch_memory(worker, memory, ready)
             )
         supervisor.ended.add_done_callback(lambda _: self._worker_gone(worker))
         return worker
@@ -355,7 +352,7 @@ class TaskWorkers:
         return worker
 
     def _watch_memory(
-        self, worker: TaskWorker, asked: int, ready: asyncio.Future[None]
+        self, worker: TaskWorker, memory: int, ready: asyncio.Future[None]
     ) -> None:
         record = worker.supervisor.record
         if ready.cancelled() or ready.exception() or record.process is None:
@@ -363,7 +360,7 @@ class TaskWorkers:
         self._machine.enforcement.watch_memory(
             record.process,
             partial(worker.label, "an idle worker of functions"),
-            asked,
+            memory,
             record.options,
         )
 
@@ -374,14 +371,14 @@ class TaskWorkers:
         if ready.cancelled():
             pass
         elif ready.exception() is None:
-            if not queue.is_start_paused:  # else it may have begun before one failed
+            if not queue.is_start_paused:  # else it may have begun before the failure
                 queue.start_error = ""
         elif how is not None and how.cause == "failed to start":
             self._start_failed(queue, worker.label("a function"), how.reason)
         self._feed_all()
 
     def _start_failed(self, queue: FunctionQueue, label: str, reason: str) -> None:
-        """Logs why a worker could not be started, and tries another one later."""
+        """Logs why a worker could not be started, and tries another start later."""
         if reason != queue.logged_error:
             queue.logged_error = reason
             warn(
@@ -405,7 +402,7 @@ class TaskWorkers:
             self.feed(queue)
 
     def _worker_gone(self, worker: TaskWorker) -> None:
-        """Gives the calls of a worker that ended to others, or fails them."""
+        """Handles the end of a worker: its calls move to others or fail."""
         del self.by_id[worker.supervisor.record.id]
         worker.queue.remove_worker(worker)
         self._end_wait(worker)
@@ -415,17 +412,16 @@ class TaskWorkers:
         self._feed_all()
 
     def _dismiss(self, worker: TaskWorker, why: str) -> None:
-        """Ends a worker that has nothing to do."""
         worker.is_leaving = True
         if worker in worker.queue.idle:
             worker.queue.idle.remove(worker)
         worker.queue.take_from_slot(worker)
         self.idle.end(worker, why)
 
-    # What workers tell.
+    # Reports of workers.
 
     def worker_answered(self, worker: TaskWorker) -> None:
-        """Gives a worker more to do that has answered a call."""
+        """Sends more calls to a worker that has answered one."""
         queue = worker.queue
         if worker.is_blocked and not worker.tasks:
             self._end_wait(worker)  # it was cancelled, and did not wait for its CPUs
@@ -471,10 +467,10 @@ class TaskWorkers:
         self.feed(queue)
 
     def _lend_to_nested(self, queue: FunctionQueue, lease: Lease) -> bool:
-        """Lends a slot to a nested call, if there is one.
+        """Lends a slot to a nested call, if one waits.
 
-        The last one is likely to be the very one that is waited for; by arrival it
-        would be one of somebody who waits as well, and again more would have begun.
+        The newest one is probably the very call that is waited for. The oldest one may
+        belong to another call that waits, and again more calls would have begun.
         """
         if not (queue.nested.waiting and self._may_fill_slot(queue)):
             return False
@@ -484,7 +480,7 @@ class TaskWorkers:
         return task is not None
 
     def worker_resumed(self, worker: TaskWorker) -> None:
-        """Lets the call of a worker go on when it has its CPUs: it has its result."""
+        """Resumes the call of a worker, which has its result, when it has its CPUs."""
         if not worker.is_blocked or worker.pending_cpus is not None:
             return
         queue, pending = worker.queue, None
@@ -520,7 +516,6 @@ class TaskWorkers:
         worker.tell((RESUME, worker.wait_number))
 
     def _end_wait(self, worker: TaskWorker) -> None:
-        """Ends the wait of a worker's call."""
         pending, worker.pending_cpus = worker.pending_cpus, None
         if pending is not None:
             worker.queue.slots.leave(pending)
@@ -528,7 +523,7 @@ class TaskWorkers:
             worker.is_blocked = False
             self.idle.count_blocked(-1)
 
-    # For people, and the end.
+    # Information, and the end.
 
     def info(self) -> tuple[WorkerGroupInfo, ...]:
         """Describes the workers of each queue."""
@@ -551,7 +546,7 @@ class TaskWorkers:
         )
 
     def close(self) -> list[FunctionCall]:
-        """Looks after nobody any more; gives the calls that wait."""
+        """Stops the timers; returns the calls that wait."""
         self.idle.close()
         self._stuck_calls.close()
         return [
@@ -573,14 +568,14 @@ def _set_lease(worker: TaskWorker, lease: Lease | None) -> None:
 
 
 def _has_cpus(worker: TaskWorker) -> bool:
-    """Whether a worker has the CPUs that a call asks for, and has not lent them."""
+    """Whether a worker has the CPUs that a call requests, and has not lent them."""
     queue = worker.queue
     lease = worker.supervisor.record.lease if queue.is_on_device else worker.lease
     if lease is None:
-        return queue.is_on_device  # it is being started with them
+        return queue.is_on_device  # it is started with them
     return not queue.cpus or CPU in lease.amounts
 
 
 def _others_wait(queue: FunctionQueue) -> bool:
-    """Whether others than this queue wait for what its slots are made of."""
+    """Whether other requests than this queue's wait for what its slots are made of."""
     return queue.slots.others_wait(queue.count_in_line())

@@ -1,11 +1,9 @@
-"""References, and the shared memory that values lie in.
+"""Borrowed references, and the shared memory of values.
 
 In reading order:
 
-* ``refcount``: reference counts: who holds what, how often.
-* ``objects``: what refs stand for that were sent inside of values: kept while somebody
-  holds them.
-* ``shared_memory``: the shared memory of a runtime: what the owner makes, and what its
-  workers make.
-* ``stored_objects``: what the object store keeps, by whom and for which calls.
+* ``refcount``: reference counts: which process holds what, and how often.
+* ``objects``: the objects of refs inside of values, while a process holds them.
+* ``shared_memory``: the shared memory that the owner and its workers allocate.
+* ``stored_objects``: lists the content of the object store.
 """

@@ -1,8 +1,8 @@
-"""Objects: what refs stand for that were sent inside of values, while they are held.
+"""Objects: the values of refs that were sent inside of values, while they are held.
 
-An object of the owner's is the ref itself. That of a worker is the answer which its ref
-was filled with, passed on by the worker and not decoded here. An actor is not idle
-before it has passed on what it has promised.
+An object of the owner is the ref itself. An object of a worker is the answer that
+filled its ref, sent by the worker and not decoded here. An actor is not idle before it
+has sent the values of all refs that it has sent.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 
 class KeptObject(NamedTuple):
-    """Something that is kept as a ref stands for it.
+    """An object that is kept for its ref.
 
     Attributes:
         object_id: Its id.
         is_filled: Whether its ref has a value, or an error.
-        payload: The value as it is sent; None if that was not kept, or is not there.
+        payload: The value as it is sent; None if that was not kept, or does not exist.
     """
 
     object_id: ObjectId
@@ -56,13 +56,13 @@ class KeptObject(NamedTuple):
 
 
 class WorkerObject:
-    """Keeps what is known of an object of a worker's.
+    """An object of a worker.
 
     Attributes:
-        answer: What its ref was filled with, or None if that is not known yet.
-        waiting: Who wants it.
+        answer: The answer that filled its ref, or None if there is none yet.
+        waiting: The callbacks that wait for the answer.
         revoke: Cancels the call that it is the result of.
-        unsent: Counts what the actor has to pass on, this one too.
+        unsent: Counts the values that the actor has to send, including this one.
     """
 
     def __init__(
@@ -77,13 +77,7 @@ class WorkerObject:
 
 
 class ObjectTable:
-    """Keeps the objects of a runtime.
-
-    Args:
-        engine: Sends their values.
-        prefix: How the ids of the owner's begin.
-        references: Counts what is in payloads.
-    """
+    """Keeps the objects of a runtime."""
 
     def __init__(
         self, engine: SendingEngine, prefix: bytes, references: BorrowedReferences
@@ -99,28 +93,26 @@ class ObjectTable:
         self._borrowed = BorrowedRefs(lambda: engine)
 
     def __len__(self) -> int:
-        """Counts those that are kept."""
         return len(self._own) + len(self._of_workers)
 
     def kept(self) -> Iterator[KeptObject]:
-        """Walks over those that are kept."""
         for object_id, ref in self._own.items():
-            kept = ref.kept_value
-            payload = None if kept is None or callable(kept[0]) else kept[0]
+            value = ref.kept_value
+            payload = None if value is None or callable(value[0]) else value[0]
             yield KeptObject(object_id, ref.done(), payload)
         for object_id, entry in self._of_workers.items():
             answer = entry.answer
             payload = None if answer is None else answer[-1]
             yield KeptObject(object_id, answer is not None, payload)
 
-    # Refs of the owner's.
+    # Refs of the owner.
 
     def name(self) -> ObjectId:
-        """Makes an id for what a ref of this process stands for."""
+        """Makes an id for the object of a ref of this process."""
         return ObjectId(new_id(self._prefix, OBJECT_KIND, next(self._names)))
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
-        """Says how a ref is pickled; what it stands for is kept from now on."""
+        """Returns how a ref is pickled; its object is kept from now on."""
         object_id = ObjectId(ref.object_id)
         reduced = reduce_ref(object_id)
         if object_id.startswith(self._prefix):
@@ -139,10 +131,10 @@ class ObjectTable:
         self._references.returned(borrowed, OWNER)
         return ref
 
-    # Refs that come to the owner.
+    # Refs that the owner receives.
 
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
-        """Gives the ref of an object that was sent to this process."""
+        """Returns the ref of an object that was sent to this process."""
         own = self._own.get(object_id)
         if own is None:
             own = self._borrowed.get(object_id)
@@ -156,24 +148,24 @@ class ObjectTable:
         return ref
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops nothing by its number; see ResultOwner."""
+        """Does nothing, as there is no call; see ResultOwner."""
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """Changes nothing: a wait holds nothing; see ResultOwner."""
+        """Does nothing, as a wait holds nothing; see ResultOwner."""
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see ResultOwner."""
         add_done_callback(ref, lambda _: then())
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks a thread beside the loop it comes through; see ResultOwner."""
+        """Blocks another thread than that of the loop; see ResultOwner."""
         refusal = (
             "get() would block the event loop that the value comes through: await the "
             "ref instead"
         )
         block(ref, timeout, refusal)
 
-    # Those of workers, and who wants which.
+    # Objects of workers, and requests for objects.
 
     def expect(
         self,
@@ -181,12 +173,12 @@ class ObjectTable:
         revoke: Callable[[], None],
         unsent: UnsentResults | None,
     ) -> None:
-        """Takes an object of which a worker is about to send the ref.
+        """Adds an object whose ref a worker is about to send.
 
         Args:
-            object_id: What it stands for.
+            object_id: Its id.
             revoke: Cancels the call that it is the result of.
-            unsent: Counts what the worker has to pass on before it is idle.
+            unsent: Counts the values that the worker has to send before it is idle.
         """
         if object_id not in self._of_workers:
             self._of_workers[object_id] = WorkerObject(revoke, unsent)
@@ -198,42 +190,42 @@ class ObjectTable:
         borrowed: Collection[CountedId] | None,
         payload: Payload,
     ) -> None:
-        """Takes what a worker's ref was filled with."""
+        """Stores the value or the error of a worker's ref."""
         self._references.arrived(borrowed or (), OWNER)
         entry = self._of_workers.get(object_id)
-        if entry is None or entry.answer is not None:  # nobody holds it any more
+        if entry is None or entry.answer is not None:  # it is no longer held
             self._references.returned(borrowed or (), OWNER)
             return
         if is_good:
             self._fill(entry, (RESULT, 0, borrowed, payload))
         else:
-            # Not loaded here: the classes in it may be known to workers alone.
+            # Not loaded here: only workers may know the classes in it.
             self._fill(entry, (FAILURE, 0, DIED, "", "", "", borrowed, payload))
 
     def fetch(self, object_id: ObjectId, then: Callable[[Frame], None]) -> None:
-        """Gives the answer that fills a ref, when it is there.
+        """Passes the result frame of an object to ``then``, now or when it exists.
 
         Args:
-            object_id: What the ref stands for.
-            then: Gets the frame. What is in it is counted by whoever takes it.
+            object_id: The object.
+            then: Receives the frame, and counts the references in it.
         """
         own, entry = self._own.get(object_id), self._of_workers.get(object_id)
         if own is not None and own.done():
-            # At once: a function that waits keeps its CPUs only if its answer has been
-            # sent before the owner reads that it waits.
-            self._tell(own, then)
+            # At once: a function that waits keeps its CPUs only if its answer was sent
+            # before the owner reads that it waits.
+            self._pass_result(own, then)
         elif own is not None:
-            own.add_done_callback(lambda ref: self._tell(ref, then))
+            own.add_done_callback(lambda ref: self._pass_result(ref, then))
         elif entry is None:
-            lost = f"object {object_id.hex()} is kept by nobody any more"
-            then(_failure(ObjectLostError(lost)))
+            error = ObjectLostError(f"object {object_id.hex()} is no longer kept")
+            then(_failure(error))
         elif entry.answer is not None:
             then(entry.answer)
         else:
             entry.waiting.append(then)
 
     def revoke(self, object_id: ObjectId) -> None:
-        """Cancels the call that an object is the result of, if it has none yet."""
+        """Cancels the call that an object is the result of, if it has no result yet."""
         own, entry = self._own.get(object_id), self._of_workers.get(object_id)
         if own is not None:
             own.cancel()
@@ -241,7 +233,7 @@ class ObjectTable:
             entry.revoke()
 
     def unheld(self, object_id: ObjectId) -> None:
-        """Forgets an object that nobody else holds any more."""
+        """Forgets an object that no other process holds."""
         self._own.pop(object_id, None)
         entry = self._of_workers.pop(object_id, None)
         if entry is None:
@@ -252,7 +244,7 @@ class ObjectTable:
             entry.unsent.remove()
 
     def on_worker_gone(self, session: WorkerSession) -> None:
-        """Fails the objects that a worker has not passed on."""
+        """Fails the objects whose values a worker has not sent."""
         lost = [
             entry
             for object_id, entry in self._of_workers.items()
@@ -268,8 +260,8 @@ class ObjectTable:
         waiting, entry.waiting = entry.waiting, []
         tear_down(self, *(partial(then, answer) for then in waiting))
 
-    def _tell(self, ref: ObjectRef[Any], then: Callable[[Frame], None]) -> None:
-        """Gives the answer that a ref of the owner's was filled with."""
+    def _pass_result(self, ref: ObjectRef[Any], then: Callable[[Frame], None]) -> None:
+        """Passes the result frame of a ref of the owner to ``then``."""
         if ref.cancelled():
             then((FAILURE, 0, CANCELLED, "", "", "", None, b""))
             return
@@ -280,14 +272,11 @@ class ObjectTable:
         self._references.returned(borrowed, OWNER)
 
 
-_LOST = (
-    "the actor whose call this is the result of ended before it had one: nobody can "
-    "answer for it"
-)
+_LOST = "the actor that made the call of this ref ended before it had the result"
 
 
-def _answer(made: weakref.ref[BorrowedRef[Any]], frame: Frame) -> None:
-    ref = made()
+def _answer(weak: weakref.ref[BorrowedRef[Any]], frame: Frame) -> None:
+    ref = weak()
     if ref is not None and not ref.done():
         fill_future(ref, frame)
 
@@ -298,8 +287,8 @@ def _answer_of(engine: SendingEngine, ref: ObjectRef[Any]) -> Frame:
         return failure_frame(engine, error)
     try:
         payload, borrowed = payload_of(engine, ref)
-    except Exception as trouble:  # noqa: BLE001  # whoever waits for it is told
-        return failure_frame(engine, trouble)
+    except Exception as failure:  # noqa: BLE001  # it becomes the answer
+        return failure_frame(engine, failure)
     return (RESULT, 0, borrowed or None, payload)
 
 
@@ -308,7 +297,7 @@ def _failure(error: BaseException) -> Frame:
 
 
 class UnsentResults:
-    """Counts refs that an actor has sent, whose values it has not passed on yet.
+    """Counts the refs that an actor has sent, and whose values it has not sent yet.
 
     Args:
         when_empty: Called when none is left.
@@ -319,15 +308,13 @@ class UnsentResults:
         self._count = 0
 
     def __bool__(self) -> bool:
-        """Whether any is left."""
         return self._count > 0
 
     def add(self) -> None:
-        """Counts a ref that the actor has sent."""
         self._count += 1
 
     def remove(self) -> None:
-        """Counts a value that it has passed on, or that nobody wants any more."""
+        """Discounts a ref whose value was sent or is not needed."""
         self._count -= 1
         if not self._count:
             self._when_empty()

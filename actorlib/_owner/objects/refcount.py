@@ -1,11 +1,11 @@
-"""Reference counts of actors, objects and blocks: who holds which, how often.
+"""Reference counts of actors, objects and blocks: who holds what, and how often.
 
-The owner is one holder; so is every worker that was lent a handle, once for each
-frame that brought it one. A worker gives back all it was lent of an actor at once, when
-its last handle is gone. As both travel on one pipe in order, a handle on its way is
-never missed: it is counted before the frame leaves, and given back after it came.
+The owner is one holder, and so is each worker that was lent a handle, once for each
+frame with one. A worker returns all its references to an actor at once, when its last
+handle is gone. Both travel on one pipe in order, so a handle on its way is never
+missed: it is counted before the frame is sent, and returned after the frame arrived.
 
-What an actor holds of itself counts for nothing, or it would never end.
+References of an actor to itself do not count, or it would never end.
 """
 
 from __future__ import annotations
@@ -19,50 +19,49 @@ if TYPE_CHECKING:
 
 
 OWNER = 0
-"""The holder that is this process; workers are known by their session's number."""
+"""The holder of this process; a worker is its session's number."""
 RUNTIME = -1
 """The holder of detached actors, from their creation to their end."""
 
 
 class RefCount:
-    """Counts what each holder was lent."""
+    """Counts the references of each holder."""
 
     def __init__(self) -> None:
         self._counts: dict[CountedId, dict[int, int]] = {}
         self._selves: dict[int, CountedId] = {}
-        # By worker, what it has: else the end of each would walk over all there is.
+        # By worker, its objects: else the end of each would walk over all objects.
         self._lent: dict[int, dict[CountedId, None]] = {}
 
     def __repr__(self) -> str:
         return f"<RefCount of {len(self._counts)} actors>"
 
     def is_held(self, actor: CountedId) -> bool:
-        """Whether anybody but the actor itself holds a handle of it."""
-        # A loop, as a generator takes three times as long, and a call that lends
-        # something comes here four times.
+        """Whether any holder except the actor itself has a reference."""
+        # A loop, as a generator takes three times as long, and a call with a borrowed
+        # reference comes here four times.
         for holder in self._counts.get(actor, ()):
             if self._selves.get(holder) != actor:
                 return True
         return False
 
     def has(self, counted: CountedId, holder: int) -> bool:
-        """Whether a holder was lent something, and has not given it back."""
         return holder in self._counts.get(counted, ())
 
     def holders(self, counted: CountedId) -> Mapping[int, int]:
-        """Says who holds something, and how often."""
+        """Returns the holders, each with the number of its references."""
         return self._counts.get(counted, {})
 
     def enter(self, holder: int, actor: CountedId) -> None:
-        """Takes note of which actor a worker is."""
+        """Notes the actor of a worker."""
         self._selves[holder] = actor
 
     def who(self, holder: int) -> CountedId | None:
-        """Says which actor a worker is; None if it is gone."""
+        """Returns the actor of a worker; None if it is gone."""
         return self._selves.get(holder)
 
     def add(self, actor: CountedId, holder: int) -> bool:
-        """Counts one more reference; True if nobody held the actor before."""
+        """Adds a reference; True if the actor was not held before."""
         counts = self._counts.get(actor)
         was_held = counts is not None and self.is_held(actor)
         if counts is None:
@@ -71,12 +70,12 @@ class RefCount:
         return not was_held
 
     def remove(self, actor: CountedId, holder: int, count: int = 1) -> bool:
-        """Counts references that were given back; True if nobody holds the actor now.
+        """Removes references; True if the actor is not held now.
 
         Raises:
-            LookupError: More is given back than was lent.
+            LookupError: The holder has fewer references.
         """
-        counts = self._taken_from(actor, holder, count)
+        counts = self._remove_from(actor, holder, count)
         if holder in counts:
             return False
         if not counts:
@@ -85,14 +84,14 @@ class RefCount:
         return not self.is_held(actor)
 
     def move(self, actors: Iterable[CountedId], holder: int) -> None:
-        """Hands references that this process kept to the worker they were sent to.
+        """Moves references of this process to the worker that they were sent to.
 
         Raises:
             LookupError: This process has none.
         """
         for actor in actors:
-            # It has a holder before and after: nobody is to be told.
-            self._give(self._taken_from(actor, OWNER, 1), actor, holder)
+            # It is held before and after: no callback.
+            self._give(self._remove_from(actor, OWNER, 1), actor, holder)
 
     def _give(self, counts: dict[int, int], actor: CountedId, holder: int) -> None:
         if holder in counts:
@@ -102,8 +101,8 @@ class RefCount:
         if holder > OWNER:
             self._lent.setdefault(holder, {})[actor] = None
 
-    def _taken_from(self, actor: CountedId, holder: int, count: int) -> dict[int, int]:
-        """Takes references from a holder; gives what each has of the actor then."""
+    def _remove_from(self, actor: CountedId, holder: int, count: int) -> dict[int, int]:
+        """Removes references of a holder; returns the counts of all holders."""
         counts = self._counts.get(actor, {})
         had = counts.get(holder, 0)
         if had < count:
@@ -120,12 +119,11 @@ class RefCount:
         return counts
 
     def forget(self, holder: int) -> list[CountedId]:
-        """Forgets a worker that is gone; gives what nobody holds now."""
+        """Forgets a worker that is gone; returns what is not held now."""
         self._selves.pop(holder, None)
-        held = list(self._lent.get(holder, ()))
         unheld = [
             actor
-            for actor in held
+            for actor in list(self._lent.get(holder, ()))
             if self.remove(actor, holder, self._counts[actor][holder])
         ]
         self._lent.pop(holder, None)
@@ -133,12 +131,12 @@ class RefCount:
 
 
 class BorrowedReferences:
-    """Counts what travels in payloads: handles, refs inside of values, blocks.
+    """Counts the references in payloads: handles, refs inside of values, blocks.
 
     Args:
-        counts: Who holds what.
-        on_held: Called with what somebody holds now, and nobody held before.
-        on_unheld: Called with what nobody holds any more.
+        counts: The counts.
+        on_held: Called with each object that is held now and was not before.
+        on_unheld: Called with each object that is no longer held.
     """
 
     def __init__(
@@ -152,48 +150,40 @@ class BorrowedReferences:
         self._on_unheld = on_unheld
 
     def retain(self, counted: CountedId, holder: int) -> None:
-        """Counts what a holder has once more."""
         if self._counts.add(counted, holder):
             self._on_held(counted)
 
     def release(self, counted: CountedId, holder: int, count: int = 1) -> None:
-        """Counts what a holder gives back, so many times at once.
+        """Removes references of a holder.
 
         Raises:
-            LookupError: More is given back than was lent.
+            LookupError: The holder has fewer references.
         """
         if self._counts.remove(counted, holder, count):
             self._on_unheld(counted)
 
     def has(self, counted: CountedId, holder: int) -> bool:
-        """Whether a holder has one that it has not given back."""
         return self._counts.has(counted, holder)
 
     def arrived(self, borrowed: Collection[CountedId], holder: int) -> None:
-        """Counts what a frame brought to a holder."""
+        """Adds the references that a frame brought to a holder."""
         for counted in borrowed:
             if self._counts.add(counted, holder):
                 self._on_held(counted)
 
     def returned(self, borrowed: Collection[CountedId], holder: int) -> None:
-        """Counts what a holder does not hold any more."""
+        """Removes references that a holder has returned."""
         for counted in borrowed:
             if self._counts.remove(counted, holder):
                 self._on_unheld(counted)
 
     def lent(self, borrowed: Collection[CountedId], holder: int) -> None:
-        """Hands over to a worker what this process kept for it."""
+        """Moves references of this process to the worker that they were sent to."""
         self._counts.move(borrowed, holder)
 
 
-class passing:  # noqa: N801  # used as a verb, as ``contextlib`` does
-    """Lends a holder what a frame has brought, while something is done with it.
-
-    Args:
-        references: Counts it.
-        borrowed: What the frame brought.
-        holder: Who has it.
-    """
+class passing:  # noqa: N801  # used like the functions of ``contextlib``
+    """Holds the references in a frame while the frame is processed."""
 
     __slots__ = ("_borrowed", "_holder", "_references")
 

@@ -1,12 +1,12 @@
-"""Shared memory of a runtime: what the owner makes, and what its workers make.
+"""Shared memory of a runtime, which the owner and its workers allocate.
 
-Blocks are counted like actors (``refcount``). When nobody holds one, whoever made it is
-told. What a worker made outlives it as long as somebody holds a part of it; then every
-process that was shown the segment is told to forget it.
+Blocks are counted like actors (``refcount``). When a block is no longer held, its maker
+is told. The memory of a worker that ended stays as long as a process holds a part of
+it. Then every process that knows the segment is told to forget it.
 
 While blocks come and go, each process that has touched memory is asked once a minute to
-give back what no block was in since it was asked before. After two minutes without any
-there is nothing left to give back, and the timer rests.
+free what no block has used since the previous request. After two minutes without blocks
+nothing is left to free, and the timer stops.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _log = logging.getLogger("actorlib")
 SWEEP_INTERVAL = 60.0
 """Seconds between two sweeps of memory that is not used."""
 _SWEEPS = 2
-"""How many sweeps follow the last use: the second gives back what is unused since the
+"""How many sweeps follow the last use: the second frees what is unused since the
 first."""
 
 
 class ObjectStore:
-    """Knows who made which shared memory, and who was shown it.
+    """Tracks which process made which shared memory, and which processes know it.
 
     Args:
         limit: The bytes that all processes may touch together; 0 shares nothing.
-        settings: How large values travel.
-        loop: The owner's, whose timer says when unused memory is given back.
+        settings: How large values are sent.
+        loop: The owner's loop, for the timer.
 
     Attributes:
-        memory: The owner's.
+        memory: The memory of the owner.
     """
 
     def __init__(
@@ -75,33 +75,33 @@ class ObjectStore:
         self._sweep_timer: asyncio.TimerHandle | None = None
 
     def info(self) -> ObjectStoreInfo:
-        """Sums up the bytes that are held, kept warm, and allowed."""
+        """Returns the bytes that are held, kept warm, and allowed."""
         budget = self.memory.budget
         if budget is None:
             return ObjectStoreInfo()
         try:
             used = budget.used()
-        except ProtocolError as error:  # of a worker that nobody can name
+        except ProtocolError as error:  # the worker is unknown
             _log.warning("%s; what makes no sense is forgotten", error)
             budget.repair()
             used = budget.used()
-        # A worker may have said what it has a moment ago.
+        # A worker may have updated its number just now.
         live = min(sum(nbytes for nbytes, _ in self._live.values()), used)
         return ObjectStoreInfo(live=live, warm=used - live, limit=budget.limit)
 
     def live(self) -> Mapping[bytes, tuple[int, float]]:
-        """The blocks that somebody holds.
+        """Returns the blocks that are held.
 
         Returns:
-            By block, its bytes, 0 where they were never told, and when it was first
-            held, by ``time.monotonic()``.
+            By block, its bytes, 0 if unknown, and when it was first held, by
+            ``time.monotonic()``.
         """
         return self._live
 
     def touched(self) -> dict[bytes, int]:
-        """Says how much each process has touched, by the prefix of what it makes.
+        """Returns the bytes that each process has touched, by the prefix of its ids.
 
-        Those that have ended are told of while somebody holds what they made.
+        It includes processes that have ended while their blocks are held.
         """
         budget = self.memory.budget
         if budget is None:
@@ -110,17 +110,17 @@ class ObjectStore:
             slots = budget.slots()
         except ProtocolError:  # info() repairs it, and says so
             return {}
-        known = {self.memory.prefix[:PREFIX_SIZE]: 0, **self._slots}
+        slot_of = {self.memory.prefix[:PREFIX_SIZE]: 0, **self._slots}
         return {
-            prefix: slots[slot] for prefix, slot in known.items() if slot < len(slots)
+            prefix: slots[slot] for prefix, slot in slot_of.items() if slot < len(slots)
         }
 
     def enter(self, session: WorkerSession, sock: socket.socket) -> None:
-        """Takes a worker, and tells it how much it may touch.
+        """Adds a worker, and sends it the limit of the bytes that it may touch.
 
         Args:
-            session: The worker's.
-            sock: The owner's end of its pipe, with nothing in it.
+            session: The session of the worker.
+            sock: The owner's end of its pipe, before the first frame.
         """
         prefix = session.prefix
         self._makers[prefix] = session
@@ -131,17 +131,17 @@ class ObjectStore:
         elif self._next_slot < MemoryBudget.SLOTS:
             slot, self._next_slot = self._next_slot, self._next_slot + 1
         else:
-            return  # what this one sends, or is sent, goes through its pipe
+            return  # all values of this one use its pipe
         self._slots[prefix] = slot
         self.memory.budget.add_slot(slot)
         session.sharing.send_setup(sock, slot)
 
     def call_cells(self, prefix: bytes, count: int = CELLS) -> Sequence[int]:
-        """Reads the first cells that a process has for its calls; none if it has none.
+        """Returns the first cells for the calls of a process; empty if it has none.
 
         Args:
-            prefix: How the ids of what the process makes begin.
-            count: How many cells.
+            prefix: The prefix of the ids that the process makes.
+            count: The number of cells.
         """
         slot, budget = self._slots.get(prefix), self.memory.budget
         if slot is not None and budget is not None:
@@ -150,26 +150,24 @@ class ObjectStore:
         return () if maker is None else (maker.local_call_cells or ())[:count]
 
     def mark(self, prefix: bytes) -> int:
-        """Reads which call a process runs, as far as one number says that, or 0."""
+        """Returns the number of the call that a process has noted as running, or 0."""
         cells = self.call_cells(prefix, MARK + 1)
         return cells[MARK] if cells else 0
 
     def held(self, block: bytes) -> None:
-        """Counts a block that somebody holds and nobody held before."""
+        """Counts a block that is held from now on."""
         self._live[block] = self._sizes.pop(block, 0), time.monotonic()
-        name, held = block[:SEGMENT_NAME_SIZE], self._held
-        held[name] = held.get(name, 0) + 1
+        name = block[:SEGMENT_NAME_SIZE]
+        self._held[name] = self._held.get(name, 0) + 1
         self._sweep_later()
 
     def unheld(self, block: bytes) -> None:
-        """Frees a block that nobody holds any more."""
+        """Frees a block that is no longer held."""
         self._live.pop(block, None)
         self._sizes.pop(block, None)
         name = block[:SEGMENT_NAME_SIZE]
-        left = self._held[name] - 1
-        if left:
-            self._held[name] = left
-        else:
+        self._held[name] -= 1
+        if not self._held[name]:
             del self._held[name]
         if self._is_closed:
             return
@@ -182,26 +180,26 @@ class ObjectStore:
             self._forget(name)
 
     def on_worker_gone(self, session: WorkerSession) -> None:
-        """Forgets what a worker made, now or when nobody holds any of it."""
+        """Forgets the memory of a worker, now or when none of it is held."""
         prefix = session.prefix
         del self._makers[prefix]
-        made = {
+        segments = {
             name for name in session.sharing.known_segments if name.startswith(prefix)
         }
-        self._orphaned |= made
-        for name in made - self._held.keys():
+        self._orphaned |= segments
+        for name in segments - self._held.keys():
             self._forget(name)
         self._give_slot_back(prefix)
 
     def close(self) -> None:
-        """Ends it; what was loaded goes on to be there."""
+        """Stops sharing. Loaded values stay valid."""
         self._is_closed = True
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         self.memory.close()
 
     def _sweep_later(self) -> None:
-        """Notes that memory is used; so it will have to be looked at."""
+        """Schedules sweeps, as memory is used."""
         self._sweeps_left = _SWEEPS
         if self._sweep_timer is None and not self._is_closed:
             self._sweep_timer = self._loop.call_later(SWEEP_INTERVAL, self._sweep)
@@ -227,7 +225,7 @@ class ObjectStore:
         self._give_slot_back(name[:PREFIX_SIZE])
 
     def _give_slot_back(self, prefix: bytes) -> None:
-        """Frees the slot of a process, of which nothing is there any more."""
+        """Frees the slot of a process when none of its memory is left."""
         if prefix in self._makers or any(
             name.startswith(prefix) for name in self._orphaned
         ):
@@ -239,6 +237,6 @@ class ObjectStore:
 
 
 def settings_of(options: RuntimeOptions) -> SharingOptions:
-    """Says how large values travel in a runtime."""
+    """Returns how large values are sent in a runtime."""
     spills = options.object_store_full == "spill"
     return SharingOptions(share_above=options.share_above, spills=spills)

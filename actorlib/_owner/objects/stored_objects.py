@@ -1,7 +1,7 @@
-"""Tells what the object store keeps: how much, by whom, for which calls, since when.
+"""Lists the content of the object store: sizes, makers, holders, calls and ages.
 
-Nothing is kept for this but the time at which a block of shared memory was first held.
-All else is looked up when somebody asks, and described for as many as are asked for.
+Only the time at which a block was first held is recorded for this. All else is looked
+up on request, for as many objects as are requested.
 """
 
 from __future__ import annotations
@@ -28,24 +28,19 @@ if TYPE_CHECKING:
     from actorlib._shm.memory import Payload
 
 MOST_CALLS: Final = 10_000
-"""How many calls are looked at for what is among their arguments."""
+"""How many calls are searched for objects among their arguments."""
 MOST_NAMED: Final = 10
-"""How many of them are named for one object."""
+"""How many calls are named for one object."""
 
 _NEVER = float("inf")
 
 Borrowing = tuple[str, "Collection[CountedId]"]
-"""A call, by its name, and what is counted among its arguments."""
+"""The name of a call, and the references among its arguments."""
 
 
 @final
 class StoredObjects:
-    """Lists what one runtime keeps.
-
-    Args:
-        table: The actors of the runtime.
-        clients: The programs that are attached; None before the first of them.
-    """
+    """Lists the objects that one runtime keeps."""
 
     def __init__(self, table: ActorTable, clients: Clients | None) -> None:
         self._table = table
@@ -54,7 +49,7 @@ class StoredObjects:
         self._titles: dict[int, str] = {OWNER: "the program", RUNTIME: "the runtime"}
 
     def listed(self, sort: ObjectOrder, limit: int | None) -> list[ObjectInfo]:
-        """Lists what is kept, as many as are asked for; see RuntimeEngine."""
+        """Lists as many objects as requested; see RuntimeEngine."""
         store, is_by_age = self._table.object_store, sort == "age"
         blocks = store.live()
         kept = {one.object_id: one for one in self._table.objects.kept()}
@@ -76,20 +71,20 @@ class StoredObjects:
             return []
         calls = calls_with(islice(self._borrowing(), MOST_CALLS))
         return [
-            self._block(made, *blocks[made], calls)
-            if made in blocks
-            else self._ref(kept[ObjectId(made)], calls)
-            if made in kept
-            else self._warm(made, warm[made])
-            for _, made in first
+            self._block(key, *blocks[key], calls)
+            if key in blocks
+            else self._ref(kept[ObjectId(key)], calls)
+            if key in kept
+            else self._warm(key, warm[key])
+            for _, key in first
         ]
 
     def _borrowing(self) -> Iterator[Borrowing]:
-        """Walks over the calls whose arguments are in this process, oldest first."""
+        """Yields the calls whose arguments are in this process, oldest first."""
         for supervisor in self._table.by_id.values():
             record = supervisor.record
             if not record.is_actor:
-                continue  # their calls are the pool's
+                continue  # their calls are in the pool
             if supervisor.unsent is not None and supervisor.unsent.borrowed:
                 yield f"{record.title}, as it is made", supervisor.unsent.borrowed
             for method, borrowed in supervisor.router.borrowing():
@@ -137,61 +132,61 @@ class StoredObjects:
         )
 
     def _holders(self, counted: CountedId) -> dict[str, int]:
-        found: Counter[str] = Counter()
+        holders: Counter[str] = Counter()
         for holder, count in self._table.refcount.holders(counted).items():
-            found[self._title(holder)] += count
-        return dict(found)
+            holders[self._title(holder)] += count
+        return dict(holders)
 
     def _title(self, process: int) -> str:
-        """Names a process: that of the program, of an actor, or one for functions."""
-        known = self._titles.get(process)
-        if known is None:
-            known = self._titles[process] = self._title_of_worker(process)
-        return known
+        """Returns the name of a process: the program, an actor, or another worker."""
+        title = self._titles.get(process)
+        if title is None:
+            title = self._titles[process] = self._title_of_worker(process)
+        return title
 
     def _title_of_worker(self, session: int) -> str:
         actor = self._table.refcount.who(session)
         supervisor = self._table.by_id.get(ActorId(actor)) if actor else None
         if supervisor is None:
-            known = None if self._clients is None else self._clients.title(session)
-            return known or "a worker that has ended"
+            title = None if self._clients is None else self._clients.title(session)
+            return title or "a worker that has ended"
         if not supervisor.record.is_actor:
             return f"a worker of functions (pid {supervisor.pid})"
         return supervisor.record.title
 
 
 def calls_with(calls: Iterable[Borrowing]) -> dict[CountedId, list[str]]:
-    """Says which calls have something among their arguments.
+    """Returns the calls that have an object among their arguments.
 
     Args:
         calls: The calls, the oldest first.
 
     Returns:
-        By what it is, the names of the first of them.
+        By object, the names of the first of them.
     """
-    found: dict[CountedId, list[str]] = {}
+    names_of: dict[CountedId, list[str]] = {}
     for name, borrowed in calls:
         for counted in dict.fromkeys(borrowed):
-            named = found.setdefault(counted, [])
-            if len(named) < MOST_NAMED:
-                named.append(name)
-    return found
+            names = names_of.setdefault(counted, [])
+            if len(names) < MOST_NAMED:
+                names.append(name)
+    return names_of
 
 
 def _warm(
     blocks: Mapping[bytes, tuple[int, float]], touched: Mapping[bytes, int]
 ) -> dict[bytes, int]:
-    """Says how much each process has touched and keeps no value in, by its prefix."""
-    left = dict(touched)
+    """Returns the unused bytes that each process has touched, by its prefix."""
+    unused = dict(touched)
     for block, (nbytes, _) in blocks.items():
         maker = block[:PREFIX_SIZE]
-        if maker in left:
-            left[maker] -= whole_pages(nbytes)
-    return {maker: nbytes for maker, nbytes in left.items() if nbytes > 0}
+        if maker in unused:
+            unused[maker] -= whole_pages(nbytes)
+    return {maker: nbytes for maker, nbytes in unused.items() if nbytes > 0}
 
 
 def _nbytes_of(payload: Payload | None) -> int | None:
-    """The bytes of a payload that are in no shared memory; None if nobody knows."""
+    """Returns the bytes of a payload outside of shared memory; None if unknown."""
     if payload is None:
         return None
     if isinstance(payload, SharedPayload):

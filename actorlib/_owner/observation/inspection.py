@@ -68,7 +68,7 @@ class Inspector:
         self._table = table
         self._links = links
         self._supervisors = table.by_id
-        self._registry = table.registry
+        self._ids = table.ids
         self._clock = table.clock
         self._node = table.starter.node
         self._history: deque[ActorInfo] = deque(maxlen=min(history, sys.maxsize))
@@ -133,7 +133,7 @@ class Inspector:
         for supervisor in [*self._selected(actor)]:
             if not supervisor.router.calls:
                 continue
-            prefix = self._registry.prefix(supervisor.router.session)
+            prefix = self._ids.prefix(supervisor.router.session)
             calls = with_states(
                 supervisor.router.unanswered(most),
                 supervisor.record.interface,
@@ -162,7 +162,7 @@ class Inspector:
             supervisor = self._supervisors.get(call.actor)
             if supervisor is None:
                 continue
-            prefix = self._registry.prefix(supervisor.router.session)
+            prefix = self._ids.prefix(supervisor.router.session)
             runs = self._table.object_store.mark(prefix) == method_number(call.method)
             is_alone = alike[call.actor, call.method] == 1
             yield CallInfo(
@@ -201,7 +201,7 @@ class Inspector:
             dead = f"{record.title} is dead: {record.exit}"
             earlier = supervisor.restarts.earlier_deaths
             return "\n  - ".join((f"{dead}\n{_EARLIER}", *earlier)) if earlier else dead
-        if record.state in (ActorState.RESTARTING, ActorState.SUSPENDED):
+        if record.state is ActorState.RESTARTING or record.lease is None:
             return f"{state}{supervisor.suspension}"
         devices = ", ".join(
             map(describe_share, record.lease.shares if record.lease else ())
@@ -287,7 +287,7 @@ class Inspector:
     def _function_info(self, call: UnderWay) -> CallInfo:
         task, task_id = self._table.pool.task(call.number), ""
         if task is not None and task.worker is not None:
-            prefix = self._registry.prefix(task.worker.session)
+            prefix = self._ids.prefix(task.worker.session)
             task_id = f"{prefix.hex()}{call.number:016x}"
         return CallInfo(
             actor_id="",

@@ -105,7 +105,7 @@ class Clients:
         table = self._table
         session = ClientSession(
             table.sessions,
-            table.registry.new_id(),  # of no actor
+            table.ids.new_id(),  # of no actor
             ClientProcess(table.loop, sock, pid),
             _NoAnswers(),
             _refuse_name,

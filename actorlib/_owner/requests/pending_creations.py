@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import Interface
-from actorlib._owner.actors.creation import ActorDefinition, EncodedArguments
+from actorlib._owner.actors.actor_record import ActorDefinition, EncodedArguments
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.requests.untrusted import load_items
 from actorlib._owner.teardown import Phase

@@ -120,10 +120,6 @@ _REPLICAS = Refusal(
     "send handles of actors as arguments",
     RuntimeError,
 )
-_SUSPENSION = Refusal(
-    "actors are suspended and resumed by the program that started the runtime: do it "
-    "there"
-)
 
 
 class OwnerClient(Engine):
@@ -161,8 +157,6 @@ class OwnerClient(Engine):
         ),
         "loads": _REPLICAS,
         "dead": _REPLICAS,
-        "suspend": _SUSPENSION,
-        "resume": _SUSPENSION,
     }
 
     def __init__(
