@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
@@ -40,6 +40,17 @@ _PATIENCE = 1.0
 _MOST_ANCESTORS = 64
 _WORTH_TELLING = 2**30
 """Bytes in use without a process from which on that is told: displays have some."""
+
+
+@contextmanager
+def nvml_started(host: Host) -> Iterator[ModuleType]:
+    """Imports and starts NVML for the block."""
+    nvml = host.sdk("pynvml")
+    nvml.nvmlInit()
+    try:
+        yield nvml
+    finally:
+        nvml.nvmlShutdown()
 
 
 @final
@@ -163,12 +174,8 @@ class NvmlSession:
 
     def _run(self) -> None:
         try:
-            nvml = self._host.sdk("pynvml")
-            nvml.nvmlInit()
-            try:
+            with nvml_started(self._host) as nvml:
                 self._serve(nvml)
-            finally:
-                nvml.nvmlShutdown()
         except Exception as error:  # noqa: BLE001  # around a vendor's SDK
             self._tell(self._failed, str(error) or type(error).__name__)
         self._tell(self._thread_ended)

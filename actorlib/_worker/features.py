@@ -39,7 +39,7 @@ PARTS = (
 )
 """What many workers import when something asks for it; the template does ahead."""
 
-LEFTOVERS = ("actorlib._features.cgroups.leftovers",)
+LEFTOVERS = ("actorlib._features.cgroups.files",)
 """What removes what an owner leaves that was killed. Each has a function
 ``remove_leftovers``, which gets the owner's process id; the template calls it."""
 
