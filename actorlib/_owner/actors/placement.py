@@ -104,7 +104,7 @@ class ActorPlacement:
         if process.exited.done():
             # Who awaits the end of a process may go on before its callbacks are called,
             # and this begins in one of them.
-            gpus.left(process)
+            gpus.drain_worker(process)
         return gpus.drains.of(process)
 
     def device_memory(self) -> dict[str, int]:
@@ -164,7 +164,7 @@ class ActorPlacement:
             return
         self.returns_to = frozenset(share.device for share in lease.shares)
         if gpus is not None and process is not None:
-            gpus.left(process)  # nobody gets it before the driver has let go
+            gpus.drain_worker(process)  # nobody gets it before the driver has let go
         self.give_back()
 
     def granted_again(self) -> asyncio.Future[Lease]:
