@@ -57,7 +57,7 @@ def attach(engine: RuntimeEngine, options: RuntimeOptions) -> None:
         options: The options of the runtime.
     """
     with suppress(UnsupportedOptionError):  # it works without logs
-        logs_of(engine, "logs").take_records(options)
+        logs_of(engine, "logs").receive_records(options)
     for middleware in options.middleware:
         middlewares = middlewares_of(engine, "init(middleware=...)")
         middlewares.add(middleware, in_workers=True)
