@@ -67,7 +67,7 @@ class GpuWatch:
         drains: The shares that drain.
         on_look: Called once a second with the UUIDs of the devices in the look, while
             there
-            are watched workers; the watchdog sets it.
+            are watched workers; a tier sets it.
     """
 
     def __init__(
