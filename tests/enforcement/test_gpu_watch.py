@@ -232,4 +232,4 @@ async def test_watch_when_nobody_is_listed_though_memory_is_used_then_lowered_on
     await pass_periods(13)
 
     [reason] = room.lowered
-    assert reason.startswith("NVML lists nobody on a device of which 30 GiB are in")
+    assert reason.startswith("NVML lists no process on a device of which 30 GiB are in")

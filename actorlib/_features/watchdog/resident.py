@@ -1,11 +1,11 @@
-"""Judges whether a worker has more of the host's memory than its actor asked for.
+"""Decides whether a worker has more of the host's memory than its actor requested.
 
-What is counted is what is resident, of the worker and of all that it has started. That
-is cheap to ask, and too much: pages that processes share, as forks of one template do,
-are counted for each of them. So before somebody is told, the kernel is asked for the
-proportional size, which divides such pages among those who have them. It is dear, as
-the kernel walks over every page: it is asked once for each time that an actor grows
-over what it asked for, and what was shared by then is taken off from there on.
+The resident memory of the worker and of all its descendants counts. That is cheap to
+read, but too much: shared pages, as in forks of one template, are counted for each
+process. So before a report the kernel's proportional size is read, which divides shared
+pages among their users. It is expensive, as the kernel walks over every page: it is
+read once each time that an actor grows over its request, and the shared part at that
+time is subtracted from then on.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _IN_A_ROW = 2
 
 
 class Resident(NamedTuple):
-    """What a worker and all that it has started have of the host's memory.
+    """The host's memory of a worker and all its descendants.
 
     Attributes:
-        nbytes: Bytes that are resident.
+        nbytes: The resident bytes.
         pids: The processes.
     """
 
@@ -33,12 +33,12 @@ class Resident(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """What is known of one worker's memory.
+    """The watch of one worker's memory.
 
     Attributes:
-        overs: How many looks in a row found too much.
-        shared: Bytes that are counted and are others', too.
-        is_told: Whether somebody was told.
+        overs: The number of looks in a row with an excess.
+        shared: Counted bytes that other processes share.
+        is_told: Whether the excess was reported.
     """
 
     overs: int = 0
@@ -49,46 +49,47 @@ class Watched(NamedTuple):
 def tallied(
     processes: Iterable[ProcessStat], workers: Collection[int], page: int
 ) -> dict[int, Resident]:
-    """Adds up what each worker has, with all that it has started.
+    """Adds up the memory of each worker and its descendants.
 
-    A worker leads a session of its own. What has left that is known by its parents, and
-    belongs to the nearest worker above it.
+    A worker leads a session. A process outside of it is found by its parents, and
+    belongs
+    to the nearest worker above it.
 
     Args:
-        processes: Those of the machine.
+        processes: The processes of the machine.
         workers: The process ids of the workers.
-        page: Bytes of a page of memory.
+        page: The bytes of a page of memory.
 
     Returns:
-        What each has that is there.
+        The memory of each worker that exists.
     """
-    known = {process.pid: process for process in processes}
+    by_pid = {process.pid: process for process in processes}
     owners: dict[int, int] = {}
-    found: dict[int, list[ProcessStat]] = {}
-    for process in known.values():
-        owner = _owner(process, known, workers, owners)
+    families: dict[int, list[ProcessStat]] = {}
+    for process in by_pid.values():
+        owner = _owner(process, by_pid, workers, owners)
         if owner:
-            found.setdefault(owner, []).append(process)
+            families.setdefault(owner, []).append(process)
     return {
         worker: Resident(
             page * sum(each.pages for each in its), tuple(each.pid for each in its)
         )
-        for worker, its in found.items()
-        if worker in known
+        for worker, its in families.items()
+        if worker in by_pid
     }
 
 
 def _owner(
     process: ProcessStat,
-    known: Mapping[int, ProcessStat],
+    by_pid: Mapping[int, ProcessStat],
     workers: Collection[int],
     owners: dict[int, int],
 ) -> int:
-    """Finds the worker that a process is of, by its process id; 0 if it is of none."""
-    passed: list[int] = []
+    """Returns the process id of the worker that a process belongs to, or 0."""
+    visited: list[int] = []
     each: ProcessStat | None = process
     owner = 0
-    while each is not None and each.pid not in passed:
+    while each is not None and each.pid not in visited:
         if each.pid in workers:
             owner = each.pid
         elif each.session in workers:
@@ -98,22 +99,22 @@ def _owner(
         if owner >= 0:
             break
         owner = 0
-        passed.append(each.pid)
-        each = known.get(each.parent)
-    owners.update(dict.fromkeys(passed, owner))
+        visited.append(each.pid)
+        each = by_pid.get(each.parent)
+    owners.update(dict.fromkeys(visited, owner))
     return owner
 
 
 def judge(watched: Watched, asked: int, used: int) -> tuple[Watched, bool]:
-    """Decides whether the proportional size of a worker has to be asked for.
+    """Decides whether the proportional size of a worker has to be read.
 
     Args:
-        watched: What was known.
-        asked: Bytes that the actor asked for.
-        used: Bytes that are resident.
+        watched: The watch before this look.
+        asked: Bytes that the actor requested.
+        used: Resident bytes.
 
     Returns:
-        What is known now, and whether to ask, and then to call ``confirm``.
+        The watch after this look, and whether to read the size and call ``confirm``.
     """
     overs = watched.overs + 1 if used - watched.shared > asked else 0
     is_due = overs >= _IN_A_ROW and not watched.is_told
@@ -123,17 +124,17 @@ def judge(watched: Watched, asked: int, used: int) -> tuple[Watched, bool]:
 def confirm(
     watched: Watched, asked: int, used: int, proportional: int | None
 ) -> Watched:
-    """Decides whether somebody has to be told, now that more is known.
+    """Decides whether to report an excess, from the proportional size.
 
     Args:
-        watched: What was known.
-        asked: Bytes that the actor asked for.
-        used: Bytes that are resident.
-        proportional: Those without what is others' of shared pages; None where the
-            kernel does not say, and then nothing is taken off.
+        watched: The watch before this look.
+        asked: Bytes that the actor requested.
+        used: Resident bytes.
+        proportional: The proportional size in bytes; None if unknown: then nothing is
+            subtracted.
 
     Returns:
-        What is known now: ``is_told`` if it is to be told.
+        The watch after this look: ``is_told`` if the excess is to be reported.
     """
     real = used if proportional is None else min(used, proportional)
     if real > asked:
@@ -142,7 +143,7 @@ def confirm(
 
 
 def proportional_of(rollup: str) -> int | None:
-    """Reads ``/proc/<pid>/smaps_rollup``: the proportional size in bytes, or None.
+    """Parses ``/proc/<pid>/smaps_rollup``: the proportional size in bytes, or None.
 
     https://docs.kernel.org/filesystems/proc.html
     """
