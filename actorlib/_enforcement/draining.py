@@ -75,11 +75,7 @@ def holders(
 
 
 def pause(elapsed: float) -> float:
-    """Returns the seconds until the next look.
-
-    Args:
-        elapsed: Seconds since the end of the process.
-    """
+    """Returns the seconds until the next look."""
     return min(max(elapsed / 2, _FIRST_PAUSE), _LAST_PAUSE)
 
 

@@ -112,7 +112,6 @@ class Drains:
     """All drains of a runtime.
 
     Args:
-        loop: The owner's loop.
         occupants: The table; workers whose share has drained are removed from it.
     """
 

@@ -48,11 +48,6 @@ if TYPE_CHECKING:
 class Enforcement:
     """The enforcement of the shares of one runtime.
 
-    Args:
-        make_tiers: Makes all tiers for a site, the weakest first.
-        site: Where workers run.
-        devices: The devices of the site, by kind.
-
     Attributes:
         default: The enforcement of actors that request none, a value of ENFORCEMENTS.
         is_named: Whether the default is a tier.
@@ -93,14 +88,6 @@ class Enforcement:
     ) -> Enforcement:
         """Determines which tiers are available; blocks.
 
-        Args:
-            make_tiers: Makes all tiers for a site, the weakest first.
-            host: The machine.
-            inventory: The devices that may be granted there.
-            options: The options of the runtime.
-            path: The import path of workers.
-            is_inline: Whether workers live in this process.
-
         Raises:
             EnforcementRefused: The default names a tier that can limit nothing here.
         """
@@ -127,11 +114,7 @@ class Enforcement:
         return next(tier for tier in self.tiers if tier.word == word)
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begins to watch the devices that NVML knows, if there are any.
-
-        Args:
-            loop: The owner's loop.
-        """
+        """Begins to watch the devices that NVML knows, if there are any."""
         site = self._site
         if site.is_inline or site.unlisted or not site.devices:
             return
@@ -143,7 +126,7 @@ class Enforcement:
             tier.attach(self.gpus, lambda process: self.find_worker(process))  # noqa: PLW0108  # it is set later
 
     def _lower(self, reason: str) -> None:
-        """Tells the tiers that memory is unknown, or some of it."""
+        """Informs the tiers that the memory of processes is unknown, or some of it."""
         for tier in self.tiers:
             tier.lower(reason)
         self._why_not.clear()
@@ -152,12 +135,7 @@ class Enforcement:
     # Refusals.
 
     def _fault(self, word: str, devices: Sequence[Device]) -> str:
-        """Returns why a tier is available for no device; empty if for one it is.
-
-        Args:
-            word: The word of the tier.
-            devices: At least one device.
-        """
+        """Returns why a tier is available for no device; empty if for one it is."""
         tier = self._named(word)
         why = [self.why_not(device)[tier] for device in devices]
         return "; ".join(dict.fromkeys(why)) if all(why) else ""
@@ -176,10 +154,6 @@ class Enforcement:
         self, options: ActorOptions, request: Resources
     ) -> tuple[tuple[Device, str], ...]:
         """Lists the devices that cannot have an actor's enforcement, with reasons.
-
-        Args:
-            options: The options of the actor.
-            request: The amounts that it requests, by kind.
 
         Returns:
             Without the kinds of which no device can have it: see ``refusal``.
@@ -210,13 +184,7 @@ class Enforcement:
     def refusal(
         self, label: str, options: ActorOptions, request: Resources
     ) -> str | None:
-        """Returns why no device of its kind can have an actor's enforcement, or None.
-
-        Args:
-            label: The name of the actor in messages.
-            options: The options of the actor.
-            request: The amounts that it requests, by kind.
-        """
+        """Returns why no device can have an actor's enforcement, or None."""
         word = options.enforcement or self.default
         if word not in NEVER_REFUSED:
             for kind in self._shared_kinds(request):
@@ -232,12 +200,7 @@ class Enforcement:
     # From the launch of a worker to its end.
 
     def grant(self, lease: Lease, options: ActorOptions) -> Grant:
-        """Decides which tier enforces each share of a lease, and which tiers take part.
-
-        Args:
-            lease: The lease.
-            options: The options of the actor.
-        """
+        """Decides which tier enforces each share of a lease, and which take part."""
         word = options.enforcement or self.default
         every = tuple(self._chosen(word, share) for share in lease.shares)
         grant = Grant(lease, options, word, every)
@@ -260,11 +223,6 @@ class Enforcement:
 
     def admit(self, label: str, lease: Lease, options: ActorOptions) -> Grant:
         """Prepares the tiers for a worker that is about to be launched.
-
-        Args:
-            label: The name of its actor in messages.
-            lease: Its lease.
-            options: The options of the actor.
 
         Raises:
             ActorUnschedulableError: Its device cannot have its enforcement, although
@@ -291,13 +249,7 @@ class Enforcement:
     def launched(
         self, process: WorkerProcess, label: str, grant: Grant
     ) -> WorkerProcess:
-        """Adds a worker that was just launched; returns its process or a replacement.
-
-        Args:
-            process: The worker.
-            label: The name of its actor in messages.
-            grant: Its grant.
-        """
+        """Adds a launched worker; returns its process or a replacement."""
         for tier in grant.tiers:
             process = tier.adopt(process, label, grant)
         if grant.lease.shares:

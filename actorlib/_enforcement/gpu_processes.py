@@ -241,11 +241,7 @@ class Occupants:
                 one.used[device] = None if is_unknown else amounts[device]
 
     def describe(self, names: Mapping[str, str]) -> str:
-        """Describes the users of devices, the largest first, for messages.
-
-        Args:
-            names: The names of the devices in messages, by UUID.
-        """
+        """Describes the users of devices, the largest first, for messages."""
         parts: list[str] = []
         for device, name in names.items():
             rows = sorted(

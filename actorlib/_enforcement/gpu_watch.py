@@ -35,12 +35,7 @@ _SILENCE: Final = 10.0
 
 
 def processes_fault(host: Host, devices: Iterable[Device]) -> str:
-    """Returns why NVML does not list our processes with their memory; empty if it does.
-
-    Args:
-        host: The machine.
-        devices: The devices that may be granted.
-    """
+    """Returns why NVML does not list our processes with memory, or nothing."""
     by_nvml = [device for device in devices if device.source == "NVML"]
     if not by_nvml:
         return "NVML has found no device here"
@@ -56,7 +51,6 @@ class GpuWatch:
     """Polls NVML for the workers of one runtime.
 
     Args:
-        loop: The owner's loop.
         open_session: Makes the session with NVML, from the function to call when that
             fails; it begins with the first question.
         lowered: Called once with the reason if the memory of processes becomes unknown.
@@ -95,14 +89,7 @@ class GpuWatch:
     def add_worker(
         self, process: HasPid, label: str, lease: Lease, *, is_watched: bool
     ) -> None:
-        """Adds a worker that was just launched.
-
-        Args:
-            process: The worker.
-            label: The name of its actor in messages.
-            lease: Its lease.
-            is_watched: Whether it is watched during its life, too.
-        """
+        """Adds a worker that was just launched."""
         occupant = Occupant(label, process, lease, is_watched=is_watched)
         if self._is_closed or not occupant.devices:
             return
@@ -145,22 +132,13 @@ class GpuWatch:
         }
 
     def who_has_what(self, process: HasPid | None) -> str:
-        """Describes the users of a worker's devices at the last look; may be empty.
-
-        Args:
-            process: The worker.
-        """
+        """Describes the users of a worker's devices at the last look; may be empty."""
         occupant = self.occupants.find(process)
         names = {} if occupant is None else occupant.devices
         return self.occupants.describe(names)
 
     def strangers(self, devices: Iterable[str], seconds: float) -> Iterator[Listed]:
-        """Yields the invisible processes that have been listed for a long time.
-
-        Args:
-            devices: The UUIDs of the devices to search.
-            seconds: The least time.
-        """
+        """Yields the invisible processes that have been listed for a long time."""
         since = self._loop.time() - seconds
         for device in devices:
             for process in self.occupants.latest[device]:

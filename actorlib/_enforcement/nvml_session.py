@@ -58,7 +58,6 @@ class NvmlSession:
     """A lasting session with NVML.
 
     Args:
-        host: The machine.
         loop: The owner's loop; everything here is called on it.
         on_fault: Called with the reason why the session is over, if NVML has failed.
 
@@ -142,11 +141,7 @@ class NvmlSession:
         self._is_running = False
 
     async def aclose(self, patience: float = _PATIENCE) -> None:
-        """Ends the session; waits for a current call of NVML, within a limit.
-
-        Args:
-            patience: The limit in seconds. Default: 1.0.
-        """
+        """Ends the session; waits for a current call of NVML, within a limit."""
         self.close()
         if self._is_running:
             self._stopped = self._loop.create_future()
@@ -250,10 +245,6 @@ def _used(nvml: ModuleType, handle: object) -> int:
 
 def listed_on(nvml: ModuleType, handle: object) -> dict[int, int | None]:
     """Lists every process on a device, each once, with its bytes.
-
-    Args:
-        nvml: The module, started.
-        handle: Its handle of the device.
 
     Raises:
         NVMLError: The device is lost, or has no list.

@@ -149,9 +149,6 @@ class Tier:
     stronger
     one. The number of a worker is that of its session.
 
-    Args:
-        site: Where workers run.
-
     Attributes:
         word: Its value of ``enforcement=``.
         is_automatic: Whether ``"auto"`` chooses it.
@@ -334,13 +331,7 @@ class AbsentTier(Tier):
 
 
 def refused(label: str, asked: str, why: str) -> str:
-    """Returns the message for a refused enforcement.
-
-    Args:
-        label: The name of the actor.
-        asked: The value of ``enforcement=``.
-        why: The reason.
-    """
+    """Returns the message for a refused enforcement."""
     return (
         f"{label} asks enforcement={asked!r}, which cannot be had: {why}. "
         "enforcement='auto' takes what can be had"

@@ -66,10 +66,6 @@ def attach(engine: RuntimeEngine, options: RuntimeOptions) -> None:
 def check(options: RuntimeOptions, engine: str) -> None:
     """Checks that an engine has the features that options ask for.
 
-    Args:
-        options: The options of the runtime.
-        engine: The name of the engine.
-
     Raises:
         UnsupportedOptionError: The engine or this installation lacks one.
     """
@@ -112,10 +108,6 @@ def logs_of(engine: RuntimeEngine, call: str) -> Logs:
 
 def worker_stacks(pid: int, title: str) -> Stacks:
     """Lists the threads and the tasks of a worker.
-
-    Args:
-        pid: The worker's process id.
-        title: The worker's name in messages.
 
     Raises:
         RuntimeUnreachableError: The worker is unreachable, or does not answer in time.

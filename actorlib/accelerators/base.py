@@ -213,7 +213,7 @@ class Accelerator(ABC):
 
     @abstractmethod
     def detect(self, host: Host) -> Detection:
-        """Finds the devices that the owner may use, in index order.
+        """Returns the devices that the owner may use, in index order.
 
         It reads the machine only through ``host``, and gives the reason for each
         candidate that

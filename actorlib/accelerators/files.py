@@ -1,4 +1,4 @@
-"""Finds device files, which a process has to open to use a device, and often cannot.
+"""Lists device files, which a process has to open to use a device, and often cannot.
 
 A driver's sysfs lists every device of the machine, but a container has only some of the
 files. A device without a file, or with one that may not be opened, cannot be used.

@@ -43,9 +43,6 @@ def device_cgroup_fault(host: Host) -> str:
     """Returns why the driver limits no cgroup of this program; empty if it does.
 
     The slowest checks come last.
-
-    Args:
-        host: The machine; NVML has found devices there.
     """
     if host.system != "linux":
         return "only Linux has cgroups"
@@ -93,11 +90,6 @@ class DeviceCgroups:
         self, make: Callable[[str], None], folder: str, shares: Sequence[Share]
     ) -> asyncio.Future[str]:
         """Makes a cgroup and limits it, in NVML's thread.
-
-        Args:
-            make: Makes a cgroup.
-            folder: The folder of the cgroup.
-            shares: The shares of devices that its processes may use.
 
         Returns:
             Done when its processes may begin: the reason of a failure, or the empty
@@ -149,11 +141,6 @@ class DeviceCgroups:
 
 def clear_now(host: Host, folders: Mapping[str, Sequence[str]], patience: float) -> str:
     """Releases reserved memory where there is no loop; blocks.
-
-    Args:
-        host: The machine.
-        folders: As for ``clear``.
-        patience: Seconds that NVML may take for all cgroups.
 
     Returns:
         The reason of a failure, or the empty string.

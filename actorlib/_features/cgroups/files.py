@@ -48,12 +48,7 @@ class CgroupFiles:
         os.rmdir(path)  # noqa: PTH106
 
     def wait_for_change(self, path: str, limit: float) -> None:
-        """Waits until the kernel reports a change of a file of events.
-
-        Args:
-            path: The file.
-            limit: The longest wait in seconds.
-        """
+        """Waits until the kernel reports a change of a file of events."""
         with suppress(OSError), open(path, "rb") as events:  # noqa: PTH123
             poller = select.poll()
             poller.register(events, select.POLLPRI | select.POLLERR)
@@ -98,11 +93,7 @@ def end(files: CgroupFiles, path: str) -> bool:
 
 
 def remove_leftovers(owner: int) -> None:
-    """Removes the cgroups of the workers of an owner that has ended.
-
-    Args:
-        owner: The owner's process id.
-    """
+    """Removes the cgroups of the workers of an owner that has ended."""
     with suppress(OSError):
         with open("/proc/self/cgroup", encoding="utf-8") as lines:  # noqa: PTH123
             paths = [line[3:].rstrip("\n") for line in lines if line.startswith("0::/")]

@@ -124,7 +124,7 @@ class HostCgroups:
 
     @property
     def delegation(self) -> Delegation:
-        """What was delegated to this program, determined once."""
+        """The delegated part of the cgroup tree, determined once."""
         if self._delegation is None:
             self._delegation = find_delegation(self._host)
         return self._delegation
@@ -199,10 +199,6 @@ class HostCgroups:
     def plan(self, number: int, amounts: Mapping[str, int]) -> dict[str, str] | None:
         """Returns what a worker writes to join its own leaf; None if it needs none.
 
-        Args:
-            number: The number of the worker's session.
-            amounts: What the worker holds.
-
         Returns:
             Texts by the path of the file, in order. Their folder is made first.
         """
@@ -219,9 +215,6 @@ class HostCgroups:
 
     def remove(self, number: int) -> int:
         """Removes the leaf of a worker that has ended, if it has one.
-
-        Args:
-            number: The number of the worker's session.
 
         Returns:
             The memory limit of the leaf in bytes if the kernel has killed a process

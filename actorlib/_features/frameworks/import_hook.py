@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 def when_imported(callbacks: Mapping[str, Callback]) -> None:
-    """Calls a function with each module: now if it is imported, or after its import.
-
-    Args:
-        callbacks: The functions, by the name of the module.
-    """
+    """Calls a function with each module: now if it is imported, or after its import."""
     waiting: dict[str, Callback] = {}
     for name, callback in callbacks.items():
         module = sys.modules.get(name)
@@ -39,11 +35,7 @@ def when_imported(callbacks: Mapping[str, Callback]) -> None:
 
 
 class _WatchingFinder:
-    """Finds modules with the other finders, and watches their import; see importlib.
-
-    Args:
-        callbacks: The functions, by the name of the module; removed when called.
-    """
+    """Wraps the loaders of modules that the other finders find; see importlib."""
 
     def __init__(self, callbacks: dict[str, Callback]) -> None:
         self._callbacks = callbacks

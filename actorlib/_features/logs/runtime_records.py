@@ -73,8 +73,6 @@ class WorkerRecords:
     """Receives the log records of all workers of a runtime.
 
     Args:
-        find: Finds the supervisor of an actor; None if there is none with that id.
-        logs: Keeps the records.
         is_shown: Whether the program's loggers get them.
     """
 

@@ -32,7 +32,6 @@ class Middlewares:
     """Calls middlewares, and protects calls from their errors.
 
     Args:
-        each: The middlewares.
         failed: The ids of middlewares whose errors were logged.
 
     Attributes:

@@ -95,10 +95,7 @@ class ObservedCalls:
     """Makes the calls of one engine, and reports them to middlewares.
 
     Args:
-        engine: The engine.
-        numbers: The numbers of calls.
         caller: The id of the actor that has this engine; empty for any other engine.
-        middlewares: Returns the middlewares.
 
     Attributes:
         under_way: The runs of unanswered calls, by their numbers.

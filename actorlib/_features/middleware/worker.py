@@ -38,8 +38,6 @@ class RunObserver:
     """Observes the runs of a worker, and the calls of its code.
 
     Args:
-        engine: The engine of the worker.
-        config: The worker's configuration.
         report: Sends a frame to the owner, at the latest with the next answer.
     """
 

@@ -1,4 +1,4 @@
-"""Finds GPUs that cannot have our MPS daemon, by their compute mode.
+"""Determines which GPUs cannot have our MPS daemon, by their compute mode.
 
 In the default mode several processes share a GPU, even those of several MPS daemons. In
 the exclusive mode only one process may use it, which under MPS is a daemon's server. In

@@ -41,10 +41,6 @@ class MpsDaemon:
     """Runs a control daemon for one GPU, from its start to its end.
 
     Args:
-        loop: The owner's loop.
-        program: The control program.
-        device: The UUID of the GPU.
-        environ: The owner's variables.
         on_event: Called with ``"failed"`` and why the daemon never answered; with
             ``"gone"`` and why it has ended; or with ``"fault"`` and the numbers in its
             log.

@@ -98,12 +98,7 @@ def name_of(share: Share) -> str:
 
 
 def client_variables(folder: str, share: Share) -> dict[str, str]:
-    """Returns the variables of a client.
-
-    Args:
-        folder: The folder of the daemon.
-        share: The client's share of the daemon's GPU.
-    """
+    """Returns the variables of a client."""
     uuid = name_of(share)
     return {
         "CUDA_MPS_PIPE_DIRECTORY": f"{folder}/{PIPES}",
@@ -129,9 +124,6 @@ def named_in(log: str) -> tuple[int, ...]:
     A fault reaches all clients without a name. Only the log has the process ids that
     the
     driver knows. Its other numbers are not process ids.
-
-    Args:
-        log: The log of the daemon and its servers.
     """
     lines = [line for line in log.splitlines() if _BAD_NEWS.search(line)]
     # Each line begins with a time in brackets, and the number of the server.

@@ -57,11 +57,8 @@ class Keeper:
     """Runs a daemon for as long as the owner lives.
 
     Args:
-        sock: The socket to the owner.
         owner: The owner's process id, or 0 to ignore its end.
         folder: The folder of the daemon's files; made and removed here.
-        program: The control program.
-        device: The UUID of the GPU.
     """
 
     def __init__(
@@ -181,7 +178,7 @@ class Keeper:
             self._say(f"checked {pid}")
 
     def _terminate(self, pid: int) -> None:
-        """Takes a worker's clients and its children's off the GPU."""
+        """Removes a worker's clients and its children's from the GPU."""
         for server in self._numbers("get_server_list") or ():
             for client in self._numbers(f"get_client_list {server}") or ():
                 with suppress(OSError):  # it has ended

@@ -245,12 +245,7 @@ class MpsGroup:
         self._event: tuple[str, str] | None = None
 
     def add(self, process: WorkerProcess, label: str) -> MpsWorker:
-        """Adds a worker; returns the process to use instead of it.
-
-        Args:
-            process: The worker.
-            label: The name of its actor.
-        """
+        """Adds a worker; returns the process to use instead of it."""
         worker = MpsWorker(self._loop, process, label, self.daemon)
         self._members[worker] = None
         process.exited.add_done_callback(

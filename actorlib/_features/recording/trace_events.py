@@ -162,9 +162,6 @@ def events(recorded: Recorded) -> list[Event]:
 def lanes(spans: Iterable[tuple[float, float]]) -> list[int]:
     """Assigns to each span the first lane that is free when it begins.
 
-    Args:
-        spans: Begin and end of each, in any order.
-
     Returns:
         A lane for each, in the same order.
     """
@@ -285,7 +282,7 @@ class _Drawing:
                 }
 
     def _key(self, actor: bytes, run: Ran) -> tuple[bytes, int]:
-        """Returns the key of a call; it has the actor only for methods, not for links."""
+        """Returns the key of a call; only that of a method has the actor."""
         is_of_actor = run.call < LINKED and ":" not in run.name
         return (actor if is_of_actor else b""), run.call
 
@@ -424,10 +421,6 @@ def read_piece(
     session: int, piece: object
 ) -> tuple[list[Ran], list[tuple[int, int, float]]]:
     """Parses a worker's piece of a recording, which may be anything.
-
-    Args:
-        session: The session of the worker.
-        piece: The unpacked piece.
 
     Returns:
         The runs, and the calls over links.

@@ -30,9 +30,6 @@ class RunRecorder:
     next run: so little is kept here, and little is lost if the process is killed. The
     owner
     keeps the pieces as they arrive.
-
-    Args:
-        post: Sends a frame to the owner.
     """
 
     def __init__(self, post: Callable[[Frame], None]) -> None:

@@ -61,10 +61,6 @@ class _Masks(NamedTuple):
 def worker_stacks(pid: int, title: str) -> Stacks:
     """Lists the threads and the tasks of a worker.
 
-    Args:
-        pid: The worker's process id.
-        title: The worker's name in messages.
-
     Raises:
         RuntimeUnreachableError: The worker is unreachable, or does not answer in time.
     """

@@ -77,12 +77,6 @@ def judge(
 ) -> tuple[Watched, Overuse | None]:
     """Decides whether to report an excess, once for each worker and device.
 
-    Args:
-        watched: The watch before this look.
-        share: The worker's share of the device.
-        used: Bytes that it has; None if unknown.
-        now: In seconds since the epoch.
-
     Returns:
         The watch after this look, and the excess to report, if any.
     """

@@ -55,11 +55,6 @@ def tallied(
     belongs
     to the nearest worker above it.
 
-    Args:
-        processes: The processes of the machine.
-        workers: The process ids of the workers.
-        page: The bytes of a page of memory.
-
     Returns:
         The memory of each worker that exists.
     """
@@ -107,11 +102,6 @@ def _owner(
 
 def judge(watched: Watched, asked: int, used: int) -> tuple[Watched, bool]:
     """Decides whether the proportional size of a worker has to be read.
-
-    Args:
-        watched: The watch before this look.
-        asked: Bytes that the actor requested.
-        used: Resident bytes.
 
     Returns:
         The watch after this look, and whether to read the size and call ``confirm``.
