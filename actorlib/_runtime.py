@@ -182,7 +182,7 @@ def check_page(address: str, engine: str) -> None:
         UnsupportedOptionError: The engine is Ray's, or the page is missing here.
         ImportError: What serves it is not installed.
     """
-    with features.needed_for("init(dashboard=...)"):
+    with features.explain_missing("init(dashboard=...)"):
         from actorlib._web.address import web_address
         from actorlib._web.server import check_installed
 
@@ -550,7 +550,7 @@ class Runtime:
         check_count("kept", kept, 1)
         self._running()
         verb = "runtime.trace()"
-        with features.needed_for(verb):
+        with features.explain_missing(verb):
             from actorlib._features.recording.runtime_trace import Trace
         return Trace(lambda: features.recording_of(self._running(), verb), path, kept)
 

@@ -300,7 +300,7 @@ def test_tier_when_removed_then_the_core_runs_and_refuses_it_by_name(
 
     assert ran.returncode == 0, ran.stderr
     enforced, actor, runtime = ran.stdout.splitlines()
-    said = f"actorlib._features.{feature}.tier is not installed"
+    said = f"enforcement={word!r} needs actorlib._features.{feature}"
     assert enforced in ("frameworks", "off")
     assert f"asks enforcement={word!r}, which cannot be had: {said}" in actor
     assert f"init(enforcement={word!r}): no device here can have that. {said}" in (

@@ -285,7 +285,7 @@ def test_leaf_when_its_worker_has_children_then_the_kernel_ends_all(
 async def _leave(leaf: Path) -> None:
     cgroups = HostCgroups(Host())
     cgroups._leaves[1] = Leaf(str(leaf))
-    cgroups.left(1)
+    cgroups.remove(1)
     await cgroups.aclose()
 
 

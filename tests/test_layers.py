@@ -117,7 +117,6 @@ PURE = [
     "_enforcement.tiers",
     "_enforcement.draining",
     "_enforcement.gpu_processes",
-    "_features.cgroups.names",
     "_features.frameworks.tier",
     "_features.memory_monitor.policy",
     "_features.mps.decisions",
@@ -405,7 +404,7 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
         ),
         (
             "import actorlib._features.frameworks.worker, actorlib._features.mps.worker"
-            ", actorlib._features.cgroups.worker, actorlib._features.cgroups.leftovers",
+            ", actorlib._features.cgroups.worker, actorlib._features.cgroups.files",
             "actorlib._enforcement actorlib._owner actorlib._worker "
             "actorlib.accelerators numpy pynvml ray rich torch uvloop",
         ),

@@ -89,9 +89,9 @@ async def test_half_when_held_then_the_actor_is_a_client_with_that_limit(
         assert environ["CUDA_VISIBLE_DEVICES"] == UUID
         assert await actor.run.remote(ask, "idle") == 0
         assert actor.share.enforced_by == "mps"
-        with pytest.raises(SuspendError, match="under MPS what it has on its GPU"):
+        with pytest.raises(SuspendError, match="under MPS the server of all clients"):
             actor.suspend()
-        assert "each process of the actor by itself" in (
+        assert "each process of the actor separately" in (
             actor.share.not_stronger_because
         )
         folder = Path(environ["CUDA_MPS_PIPE_DIRECTORY"])

@@ -29,7 +29,7 @@ from actorlib._features.runtime import make_tiers
 from actorlib._options.resources import format_bytes
 from actorlib._queries import processes
 from actorlib.accelerators import families
-from actorlib.accelerators.nvidia_driver import is_traced, scan_driver
+from actorlib.accelerators.nvidia_driver import may_have_nvml, scan_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -264,7 +264,7 @@ _FIRST_PIDS = "[4026531836]"
 
 def check_nvml(host: Host) -> Iterator[Finding]:
     """Checks NVIDIA's driver, and the modes of its cards."""
-    if not is_traced(host):
+    if not may_have_nvml(host):
         yield _ok("there is no trace of an NVIDIA card")
         return
     try:

@@ -13,11 +13,11 @@ from pathlib import Path
 from actorlib._base.value import dataclass
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, printable
-from actorlib._features.runtime import needed_for
+from actorlib._features.runtime import explain_missing
 from actorlib._queries.client import ask_loop, the_runtime
 from actorlib._rows.rows import encode_row
 
-with needed_for("actorlib trace"):
+with explain_missing("actorlib trace"):
     from actorlib._features.recording.trace_events import document, from_plain
 
 _PATIENCE = 5.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from actorlib._features.runtime import needed_for
+from actorlib._features.runtime import explain_missing
 from actorlib._queries.client import ask, the_runtime
 
 _WHO = "actorlib top --web"
 
-with needed_for(_WHO):
+with explain_missing(_WHO):
     from actorlib._web.address import WebAddress
     from actorlib._web.server import PageServer, check_installed
 

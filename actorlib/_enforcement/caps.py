@@ -1,8 +1,8 @@
 """Limits the threads of libraries to the CPUs of a lease, by environment variables.
 
-A library that starts one thread per core of the machine, in each of ten actors, makes
-all ten slow. These variables are read when the library loads, so they have to be in
-the environment of the process before its code is.
+A library that starts one thread per core of the machine in each of ten actors makes
+all ten slow. Libraries read these variables when they are loaded, so the variables must
+be in the environment of the process before the user's code is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _OPENMP = "OMP_NUM_THREADS"
 
-# These fall back on OMP_NUM_THREADS: where the user has set that, it speaks for them.
+# These fall back on OMP_NUM_THREADS, so a user's value of that applies to them.
 _LIKE_OPENMP = (
     "MKL_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -24,7 +24,7 @@ _LIKE_OPENMP = (
     "NUMEXPR_NUM_THREADS",
 )
 
-# These have pools of their own, of one thread per core unless told otherwise.
+# These have separate pools, by default with one thread per core.
 _ALONE = (
     "VECLIB_MAXIMUM_THREADS",
     "NUMBA_NUM_THREADS",
@@ -34,12 +34,12 @@ _ALONE = (
 
 
 def thread_caps(lease_cpu_units: int, environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables that hold the libraries of a process to its CPUs.
+    """Returns the variables that limit the libraries of a process to its CPUs.
 
     Args:
-        lease_cpu_units: Its CPUs, in units; 0 if it asked for none, and then nothing is
-            capped.
-        environ: What the process would have otherwise; what is set there is left alone.
+        lease_cpu_units: Its CPUs, in units; 0 if it requested none: then nothing is
+            limited.
+        environ: The environment of the process. Variables that are set there are kept.
 
     Returns:
         Values by name: the share in whole CPUs, and at least one thread.

@@ -1,15 +1,15 @@
-"""Decides whether memory of a device is back that a process had which has ended.
+"""Decides whether the device memory of an ended process is free.
 
-The kernel reports the end of a process before the driver has taken its memory apart:
-who is given the share at that moment runs out of memory on an empty card. So a share is
-back when the driver lists nothing of the process's tree any more, or when too much time
-has passed, and then somebody has to be told what is still there.
+The kernel reports the end of a process before the driver has freed its memory. An actor
+that got the share at that moment would run out of memory on an empty card. So a share
+is free when the driver lists no process of the worker's tree any longer. After a time
+limit it is given to others anyway, and a warning names the processes that remain.
 
-What is waited for: the worker, what was seen to descend from it, and what is listed
-since its end and cannot be seen from here, as that may have been a child of its that
-nobody saw. What could not be seen before its end either is of another pid namespace:
-whose it is cannot be told, so it is not waited for. Likewise for memory that is in use
-though nobody is listed.
+A drain waits for the worker, for processes that were seen to descend from it, and for
+processes that were first listed after its end and are invisible here: they may be
+children that no look has seen. Processes that were invisible before its end are of
+another pid namespace. Their worker is unknown, so the drain does not wait for them. The
+same applies to memory in use without a listed process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from actorlib._enforcement.gpu_processes import Occupant, Occupants
 
 LIMIT = 10.0
-"""Seconds after which a share is given back whatever is still there."""
+"""Seconds after which a share is released although processes remain."""
 _FIRST_PAUSE, _LAST_PAUSE = 0.01, 0.25
 
 
@@ -33,10 +33,10 @@ class Holder(NamedTuple):
     """A process that still has memory of a device.
 
     Attributes:
-        device: What the device is called.
-        pid: Its process id.
-        name: What its program is called; empty if unknown.
-        nbytes: Bytes that it has; None if nobody says.
+        device: The name of the device in messages.
+        pid: The process id.
+        name: The name of its program; empty if unknown.
+        nbytes: Bytes that it has; None if unknown.
     """
 
     device: str
@@ -45,10 +45,10 @@ class Holder(NamedTuple):
     nbytes: int | None
 
     def __str__(self) -> str:
-        """Names it: ``pid 812 (python) still holds 3.1 GiB of GPU 0``."""
+        """Describes it: ``pid 812 (python) still holds 3.1 GiB of GPU 0``."""
         who = f"pid {self.pid} ({self.name})" if self.name else f"pid {self.pid}"
         if self.pid == UNLISTED:
-            who = "somebody that NVML does not list"
+            who = "a process that NVML does not list"
         return (
             f"{who} still holds {format_bytes(self.nbytes, UNKNOWN)} of {self.device}"
         )
@@ -59,11 +59,11 @@ def holders(
     occupants: Occupants,
     ended_at: float,
 ) -> tuple[Holder, ...]:
-    """Lists what still has memory of the devices of a worker that has ended.
+    """Lists the processes that still have memory of the devices of an ended worker.
 
     Args:
         occupant: The worker.
-        occupants: The table, with this worker and all others.
+        occupants: The table with all workers.
         ended_at: When the worker ended, in seconds of the clock of the looks.
     """
     return tuple(
@@ -75,14 +75,9 @@ def holders(
 
 
 def pause(elapsed: float) -> float:
-    """Says for how many seconds to wait until the next look.
-
-    Args:
-        elapsed: Seconds since the end of the process.
-    """
+    """Returns the seconds until the next look."""
     return min(max(elapsed / 2, _FIRST_PAUSE), _LAST_PAUSE)
 
 
-def in_words(left: Sequence[Holder]) -> str:
-    """Says what is still there, for people."""
-    return ", ".join(map(str, left)) or "NVML has not said what is still there"
+def describe(remaining: Sequence[Holder]) -> str:
+    return ", ".join(map(str, remaining)) or "NVML has not listed what remains"

@@ -1,9 +1,8 @@
-"""Holds shares of devices back until the driver has taken apart what was on them.
+"""Holds shares of devices back until the driver has freed their memory.
 
-A worker has ended, its callers know, and its lease is still in the ledger: it drains.
-``gpu_watch`` asks NVML again and again, for all that drain together, until nothing of
-the worker is listed any more. ``draining`` decides what that is, and how long it may
-take.
+When a worker has ended and its callers know, its lease is still in the ledger: it
+drains. ``gpu_watch`` polls NVML for all drains together until it lists no process of
+the worker any longer. ``draining`` decides which processes count, and has the limit.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._base.log import warn
 from actorlib._base.notifier import Notifier
-from actorlib._enforcement.draining import LIMIT, Holder, holders, in_words, pause
+from actorlib._enforcement.draining import LIMIT, Holder, describe, holders, pause
 from actorlib._options.kinds import UNITS
 
 if TYPE_CHECKING:
@@ -30,22 +29,16 @@ _log = logging.getLogger("actorlib")
 
 @final
 class Drain:
-    """A share on its way back: its worker has ended, the driver is not done with that.
-
-    Args:
-        key: What the worker is known by.
-        occupant: The worker.
-        question: How many questions were asked before.
-        loop: The owner's loop.
+    """A share of an ended worker, held back until the driver has freed its memory.
 
     Attributes:
-        key: As given.
-        occupant: As given.
+        key: The key of the worker.
+        occupant: The worker.
         began: When the worker ended, in seconds of the loop's clock.
-        question: How many questions had been asked by then: their answers do not count.
-        left: What was still there at the last look.
-        lease: What is held back, once its holder has given it back; else None.
-        is_over: Whether the share may be given to others.
+        question: The number of questions before the drain: their answers do not count.
+        remaining: The processes that remained at the last look.
+        lease: The lease that is held back, once its holder has released it; else None.
+        is_over: Whether others may get the share.
     """
 
     def __init__(
@@ -59,7 +52,7 @@ class Drain:
         self.question = question
         self.occupant = occupant
         self.began = loop.time()
-        self.left: tuple[Holder, ...] = ()
+        self.remaining: tuple[Holder, ...] = ()
         self.is_over = False
         self.limit: asyncio.TimerHandle | None = None
         self._ended = Notifier(loop)
@@ -67,7 +60,7 @@ class Drain:
         self._release: Callable[[Lease], object] | None = None
 
     def __str__(self) -> str:
-        """Says what drains: ``GPU 0: 0.5 drains: pid 812 still holds 3.1 GiB ...``."""
+        """Describes it: ``GPU 0: 0.5 drains: pid 812 still holds 3.1 GiB ...``."""
         shares = ", ".join(
             f"{share.device.kind} {share.device.id}: {share.units / UNITS:g}"
             for share in self.occupant.lease.shares
@@ -76,23 +69,23 @@ class Drain:
 
     @property
     def holder(self) -> str:
-        """What has the share in messages, while it is held back."""
+        """The holder of the share in messages, while it is held back."""
         return f"{self.occupant.title}, whose share drains: {self._still}"
 
     @property
     def _still(self) -> str:
-        return in_words(self.left) if self.left else "the driver is asked"
+        return describe(self.remaining) if self.remaining else "the driver is asked"
 
     def ended(self) -> asyncio.Future[None]:
-        """Returns what is done when it is over; not to be called behind that."""
+        """Returns a future of the end; not to be called after it."""
         return self._ended.wait()
 
     def hold(self, lease: Lease, release: Callable[[Lease], object]) -> None:
-        """Holds a lease back that its holder gives back now.
+        """Holds back a lease that its holder releases now.
 
         Args:
             lease: The lease.
-            release: Takes it back when this is over, or now if it is.
+            release: Releases the lease: when this drain is over, or now if it is.
         """
         if self.is_over:
             release(lease)
@@ -100,7 +93,7 @@ class Drain:
             self.lease, self._release = lease, release
 
     def finish(self) -> None:
-        """Is over: the share may be given to others."""
+        """Releases the lease: others may get the share."""
         self.is_over = True
         if self.limit is not None:
             self.limit.cancel()
@@ -110,17 +103,16 @@ class Drain:
             try:
                 release(lease)
             except Exception:  # noqa: BLE001  # around a step of an end
-                _log.exception("a share could not be given back: a bug in actorlib")
+                _log.exception("a share could not be released: a bug in actorlib")
         self._ended.notify()
 
 
 @final
 class Drains:
-    """Every share of a runtime that drains.
+    """All drains of a runtime.
 
     Args:
-        loop: The owner's loop.
-        occupants: The table; workers whose share has drained leave it.
+        occupants: The table; workers whose share has drained are removed from it.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, occupants: Occupants) -> None:
@@ -132,20 +124,20 @@ class Drains:
         return iter(self._draining)
 
     def of(self, key: object) -> Drain | None:
-        """Finds what holds back the share of a worker that has ended, if it drains."""
+        """Returns the drain of an ended worker, or None."""
         return next((drain for drain in self._draining if drain.key is key), None)
 
     def devices(self) -> set[str]:
-        """Lists the devices of these shares, by UUID."""
+        """Returns the UUIDs of the devices of all drains."""
         return {device for drain in self for device in drain.occupant.devices}
 
     def begin(self, key: object, occupant: Occupant, question: int) -> None:
         """Begins to drain the share of a worker that has ended.
 
         Args:
-            key: What it is known by.
+            key: The key of the worker.
             occupant: The worker.
-            question: The number of the last question that NVML was asked.
+            question: The number of the last question to NVML.
         """
         occupant.has_ended = True
         drain = Drain(key, occupant, question, self._loop)
@@ -155,7 +147,7 @@ class Drains:
         )
 
     def read(self, question: int) -> None:
-        """Reads the table: shares are over of which nothing is listed.
+        """Reads the table, and ends the drains without remaining processes.
 
         Args:
             question: The number of the question whose answer is in the table.
@@ -163,35 +155,35 @@ class Drains:
         for drain in list(self._draining):
             if question <= drain.question:
                 continue
-            drain.left = holders(drain.occupant, self._occupants, drain.began)
-            if not drain.left:
+            drain.remaining = holders(drain.occupant, self._occupants, drain.began)
+            if not drain.remaining:
                 self._finish(drain)
 
     def pause(self, question: int) -> float | None:
-        """Decides how many seconds there are until the next question; None: no need.
+        """Returns the seconds until the next question; None if there is no drain.
 
         Args:
-            question: The number of the question that was answered last.
+            question: The number of the last question with an answer.
         """
         if not self._draining:
             return None
         if any(drain.question >= question for drain in self):
-            return 0.0  # it ended when that question was on its way
+            return 0.0  # its worker ended after that question was sent
         return pause(self._loop.time() - max(drain.began for drain in self))
 
     def close(self) -> None:
-        """Waits for nothing any more, as the runtime ends, or NVML has failed."""
+        """Ends all drains at once: the runtime ends, or NVML has failed."""
         for drain in list(self._draining):
             self._finish(drain)
 
     def _give_up(self, drain: Drain) -> None:
         with suppress(Exception):  # a handler of the user's may raise
             warn(
-                "the share of %s is given to others %g s after its end, though: %s. "
-                "Who gets it may run out of memory",
+                "the share of %s is given to others %g s after its end, although %s. "
+                "The next actor on it may run out of memory",
                 drain.occupant.title,
                 LIMIT,
-                in_words(drain.left),
+                describe(drain.remaining),
             )
         self._finish(drain)
 

@@ -1,10 +1,9 @@
-"""Makes the shares of one runtime hold, as far as this machine can, and says how far.
+"""The tiers of one runtime, and what they do for its leases.
 
-It has the tiers in order (``tiers``), and names none of them. What can be had is found
-out once, when the runtime starts, and only where there are devices of which a part may
-be held; elsewhere tiers are made when somebody asks for one by name, or for memory.
-What is decided is decided for each lease, as an actor may ask for something else than
-its runtime.
+The tiers are in order (``tiers``), and this module names none of them. Their
+availability is determined once, at the start of the runtime, and only where devices are
+divisible; elsewhere tiers are made when a request names one, or memory. Each lease is
+decided separately, as an actor may request another enforcement than its runtime.
 """
 
 from __future__ import annotations
@@ -47,19 +46,14 @@ if TYPE_CHECKING:
 
 
 class Enforcement:
-    """Makes the shares of one runtime hold.
-
-    Args:
-        make_tiers: Makes all tiers for a site, the weakest first.
-        site: Where workers run.
-        devices: The devices of the site, by kind.
+    """The enforcement of the shares of one runtime.
 
     Attributes:
-        default: What actors have that ask for nothing else, a word of ENFORCEMENTS.
-        is_named: Whether that is a tier.
+        default: The enforcement of actors that request none, a value of ENFORCEMENTS.
+        is_named: Whether the default is a tier.
         made: All tiers, once they are made; else empty.
-        gpus: Sees to those on devices that NVML knows; None where there are none.
-        find_worker: Finds a living worker by its process; set by whoever has them.
+        gpus: Watches the devices that NVML knows; None if there are none.
+        find_worker: Finds a living worker by its process; the owner sets it.
     """
 
     def __init__(
@@ -72,7 +66,7 @@ class Enforcement:
         self.is_named = self.default not in NEVER_REFUSED
         self.made: tuple[Tier, ...] = ()
         self.gpus: GpuWatch | None = None
-        self.find_worker: Callable[[object], Supervised | None] = _find_nobody
+        self.find_worker: Callable[[object], Supervised | None] = lambda _: None
         self._make_tiers = make_tiers
         self._site = site
         self._off = Tier(site)
@@ -86,27 +80,19 @@ class Enforcement:
         cls,
         make_tiers: Callable[[Site], Sequence[Tier]],
         host: Host,
-        found: Inventory,
+        inventory: Inventory,
         options: RuntimeOptions,
         path: Sequence[str],
         *,
         is_inline: bool,
     ) -> Enforcement:
-        """Finds out what can be had; blocks.
-
-        Args:
-            make_tiers: Makes all tiers for a site, the weakest first.
-            host: The machine.
-            found: What may be granted there.
-            options: What the runtime is asked for.
-            path: Where workers import from.
-            is_inline: Whether they live in this process.
+        """Determines which tiers are available; blocks.
 
         Raises:
-            EnforcementRefused: The default names a tier that can hold nothing here.
+            EnforcementRefused: The default names a tier that can limit nothing here.
         """
         site, devices = site_of(
-            host, found, options=options, path=path, is_inline=is_inline
+            host, inventory, options=options, path=path, is_inline=is_inline
         )
         enforcement = cls(make_tiers, site, devices)
         if site.devices:
@@ -114,8 +100,8 @@ class Enforcement:
         every, default = [*chain(*devices.values())], enforcement.default
         if enforcement.is_named:
             why = enforcement._fault(default, every) if every else ""
-            is_there = every and not why
-            enforcement._named(default).require(None if is_there else why)
+            is_available = every and not why
+            enforcement._named(default).require(None if is_available else why)
         return enforcement
 
     @cached_property
@@ -128,78 +114,65 @@ class Enforcement:
         return next(tier for tier in self.tiers if tier.word == word)
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Has workers on devices that NVML knows seen to, if there are any here.
-
-        Args:
-            loop: The owner's loop.
-        """
+        """Begins to watch the devices that NVML knows, if there are any."""
         site = self._site
         if site.is_inline or site.unlisted or not site.devices:
             return
         from actorlib._enforcement.gpu_watch import GpuWatch  # noqa: PLC0415  # few machines need it
-        from actorlib._enforcement.nvml_session import NvmlSession  # noqa: PLC0415  # likewise
+        from actorlib._enforcement.nvml_session import NvmlSession  # noqa: PLC0415
 
         self.gpus = GpuWatch(loop, partial(NvmlSession, site.host, loop), self._lower)
         for tier in self.tiers:
             tier.attach(self.gpus, lambda process: self.find_worker(process))  # noqa: PLW0108  # it is set later
 
     def _lower(self, reason: str) -> None:
-        """Takes note that memory is not judged any more, or not of all."""
+        """Informs the tiers that the memory of processes is unknown, or some of it."""
         for tier in self.tiers:
             tier.lower(reason)
         self._why_not.clear()
         self._unfit.clear()
 
-    # Who is refused.
+    # Refusals.
 
-    def _fault(self, asked: str, devices: Sequence[Device]) -> str:
-        """Says why none of these devices can have a tier; empty if one can.
-
-        Args:
-            asked: Its word.
-            devices: One at least.
-        """
-        tier = self._named(asked)
+    def _fault(self, word: str, devices: Sequence[Device]) -> str:
+        """Returns why a tier is available for no device; empty if for one it is."""
+        tier = self._named(word)
         why = [self.why_not(device)[tier] for device in devices]
         return "; ".join(dict.fromkeys(why)) if all(why) else ""
 
     def why_not(self, device: Device) -> dict[Tier, str]:
-        """Says of each tier why shares of a device cannot have it, or nothing."""
-        found = self._why_not.get(device)
-        if found is None:
+        """Returns by tier why it is unavailable for a device, or nothing."""
+        reasons = self._why_not.get(device)
+        if reasons is None:
             is_inline = self._site.is_inline
-            found = self._why_not[device] = {
+            reasons = self._why_not[device] = {
                 tier: INLINE if is_inline else tier.fault(device) for tier in self.tiers
             }
-        return found
+        return reasons
 
     def unfit(
         self, options: ActorOptions, request: Resources
     ) -> tuple[tuple[Device, str], ...]:
-        """Lists the devices that cannot have what an actor asks, each with the reason.
-
-        Args:
-            options: What is asked.
-            request: How much of which kinds.
+        """Lists the devices that cannot have an actor's enforcement, with reasons.
 
         Returns:
-            Empty of a kind of which none can: see ``refusal``.
+            Without the kinds of which no device can have it: see ``refusal``.
         """
-        asked = options.enforcement or self.default
-        if asked in NEVER_REFUSED:
+        word = options.enforcement or self.default
+        if word in NEVER_REFUSED:
             return ()
-        found: list[tuple[Device, str]] = []
+        all_unfit: list[tuple[Device, str]] = []
         for kind in self._shared_kinds(request):
-            if (asked, kind) not in self._unfit:
-                tier, devices = self._named(asked), self._devices[kind]
+            if (word, kind) not in self._unfit:
+                tier, devices = self._named(word), self._devices[kind]
                 each = [(device, self.why_not(device)[tier]) for device in devices]
                 unfit = tuple((device, why) for device, why in each if why)
-                self._unfit[asked, kind] = unfit if len(unfit) < len(each) else ()
-            found += self._unfit[asked, kind]
-        return tuple(found)
+                self._unfit[word, kind] = unfit if len(unfit) < len(each) else ()
+            all_unfit += self._unfit[word, kind]
+        return tuple(all_unfit)
 
     def _shared_kinds(self, request: Resources) -> list[str]:
-        """Lists the kinds of devices of one of which a part may be requested."""
+        """Lists the kinds of which a request may get a part of a device."""
         amounts = request.amounts
         kinds = {
             GPU.name if name == GPU_MEMORY else name: None
@@ -211,73 +184,58 @@ class Enforcement:
     def refusal(
         self, label: str, options: ActorOptions, request: Resources
     ) -> str | None:
-        """Says why what an actor asks for can be had on no device of its kind.
-
-        Args:
-            label: Who asks.
-            options: What is asked.
-            request: How much of which kinds.
-        """
-        asked = options.enforcement or self.default
-        if asked not in NEVER_REFUSED:
+        """Returns why no device can have an actor's enforcement, or None."""
+        word = options.enforcement or self.default
+        if word not in NEVER_REFUSED:
             for kind in self._shared_kinds(request):
-                if why := self._fault(asked, self._devices[kind]):
-                    return refused(label, asked, why)
+                if why := self._fault(word, self._devices[kind]):
+                    return refused(label, word, why)
         elif not options.tunes_enforcement:
             return None
         whys = (
-            tier.refusal(label, asked, options, request.amounts) for tier in self.tiers
+            tier.refusal(label, word, options, request.amounts) for tier in self.tiers
         )
         return next(filter(None, whys), None)
 
     # From the launch of a worker to its end.
 
     def grant(self, lease: Lease, options: ActorOptions) -> Grant:
-        """Decides what makes each share of a lease hold, and what has a part in that.
-
-        Args:
-            lease: What is held.
-            options: What is asked.
-        """
-        asked = options.enforcement or self.default
-        every = tuple(self._chosen(asked, share) for share in lease.shares)
-        grant = Grant(lease, options, asked, every)
-        given = [each.tier for each in every if each.tier is not self._off]
-        if self._site.is_inline or (asked in NEVER_REFUSED and not given):
+        """Decides which tier enforces each share of a lease, and which take part."""
+        word = options.enforcement or self.default
+        every = tuple(self._chosen(word, share) for share in lease.shares)
+        grant = Grant(lease, options, word, every)
+        active = [each.tier for each in every if each.tier is not self._off]
+        if self._site.is_inline or (word in NEVER_REFUSED and not active):
             return grant
-        strongest = max(map(self.tiers.index, given), default=-1)
+        strongest = max(map(self.tiers.index, active), default=-1)
         tiers = (
             tier
             for place, tier in enumerate(self.tiers)
-            if tier.word == asked or (tier.is_automatic and place <= strongest)
+            if tier.word == word or (tier.is_automatic and place <= strongest)
         )
         return grant._replace(tiers=tuple(tiers))
 
-    def _chosen(self, asked: str, share: Share) -> Enforced:
+    def _chosen(self, word: str, share: Share) -> Enforced:
         try:
-            return choose(asked, share, self.why_not(share.device), self._off)
+            return choose(word, share, self.why_not(share.device), self._off)
         except EnforcementRefused as error:  # its actor ends without a process
-            return Enforced(self._off, f"{asked} cannot be had: {error}")
+            return Enforced(self._off, f"{word} cannot be had: {error}")
 
     def admit(self, label: str, lease: Lease, options: ActorOptions) -> Grant:
-        """Makes ready for a worker that is about to be launched.
-
-        Args:
-            label: What its actor is called.
-            lease: What it holds.
-            options: What is asked.
+        """Prepares the tiers for a worker that is about to be launched.
 
         Raises:
-            ActorUnschedulableError: Its device cannot have what it asks for, though
-                others can; or the tier cannot be had after all.
-            OSError: There can be no process.
+            ActorUnschedulableError: Its device cannot have its enforcement, although
+                other
+                devices can; or a tier has refused it after all.
+            OSError: No process can be started.
         """
         grant = self.grant(lease, options)
-        asked = grant.asked
-        for share in grant.parts if asked not in NEVER_REFUSED else ():
-            if why := self.why_not(share.device)[self._named(asked)]:
+        word = grant.enforcement
+        for share in grant.parts if word not in NEVER_REFUSED else ():
+            if why := self.why_not(share.device)[self._named(word)]:
                 raise ActorUnschedulableError(
-                    f"{refused(label, asked, why)}. It was placed on "
+                    f"{refused(label, word, why)}. It was placed on "
                     f"{share.device.kind} {share.device.id}: device= or "
                     "accelerator_type= names others"
                 )
@@ -285,19 +243,13 @@ class Enforcement:
             for tier in grant.tiers:
                 tier.admit(label, grant)
         except EnforcementRefused as error:
-            raise ActorUnschedulableError(refused(label, asked, str(error))) from None
+            raise ActorUnschedulableError(refused(label, word, str(error))) from None
         return grant
 
     def launched(
         self, process: WorkerProcess, label: str, grant: Grant
     ) -> WorkerProcess:
-        """Takes a worker in that was just launched; returns what stands for it.
-
-        Args:
-            process: The worker.
-            label: What its actor is called.
-            grant: What it holds.
-        """
+        """Adds a launched worker; returns its process or a replacement."""
         for tier in grant.tiers:
             process = tier.adopt(process, label, grant)
         if grant.lease.shares:
@@ -306,17 +258,17 @@ class Enforcement:
         return process
 
     def enter(self, process: HasPid, label: str, grant: Grant) -> None:
-        """Has the devices of a worker looked at: of a new one, or a resumed one."""
-        if self.gpus is not None and grant.asked != OFF:
+        """Begins to watch the devices of a worker that was launched or resumed."""
+        if self.gpus is not None and grant.enforcement != OFF:
             is_watched = any(tier.watches_devices for tier in grant.tiers)
-            self.gpus.enter(process, label, grant.lease, is_watched=is_watched)
+            self.gpus.add_worker(process, label, grant.lease, is_watched=is_watched)
 
     def left(self, process: HasPid) -> None:
-        """Lets a worker go whose process is gone."""
+        """Begins to drain the devices of a worker that has ended."""
         if self.gpus is not None:
-            self.gpus.left(process)
+            self.gpus.drain_worker(process)
 
-    # The host's memory, and what is shown.
+    # The host's memory, and the user's view.
 
     def watch_memory(
         self,
@@ -325,24 +277,24 @@ class Enforcement:
         asked: int,
         options: ActorOptions,
     ) -> None:
-        """Watches the host's memory that a worker has, unless nothing is to hold it.
+        """Watches the host's memory of a worker, unless its enforcement is off.
 
         Args:
             process: The worker.
-            label: Says what it is called in messages.
-            asked: Bytes that it asked for.
-            options: What is asked besides.
+            label: Returns the name of its actor in messages.
+            asked: Bytes that it requested.
+            options: The options of the actor.
         """
-        how = options.enforcement or self.default
+        word = options.enforcement or self.default
         closed = self._is_closed or process.exited.done()
-        if self._site.is_inline or how == OFF or closed:
+        if self._site.is_inline or word == OFF or closed:
             return
-        holds = any(tier.holds_memory for tier in self.tiers if tier.word == how)
+        is_limited = any(tier.holds_memory for tier in self.tiers if tier.word == word)
         for tier in self.tiers:
-            tier.watch_memory(process, label, None if holds else asked)
+            tier.watch_memory(process, label, None if is_limited else asked)
 
     def memory_used(self, process: HasPid | None) -> int | None:
-        """Says how much of the host's memory a worker had when it was looked at."""
+        """Returns the bytes of the host's memory that a worker had at the last look."""
         if process is None:
             return None
         used = (tier.memory_used(process) for tier in self.made)
@@ -351,12 +303,12 @@ class Enforcement:
     def shown(
         self, lease: Lease, options: ActorOptions, environ: Mapping[str, str]
     ) -> ActorShare:
-        """Tells a user what is held, and what makes it hold.
+        """Returns the user's view of a lease: its shares, and their tiers.
 
         Args:
-            lease: What is held.
-            options: What is asked.
-            environ: What the worker would have otherwise.
+            lease: The lease.
+            options: The options of the actor.
+            environ: The environment of the worker without the tiers' variables.
         """
         grant = self.grant(lease, options)
         remarks = [*chain(*(tier.remarks(grant, environ) for tier in grant.tiers))]
@@ -379,15 +331,15 @@ class Enforcement:
     # The end.
 
     def stop(self) -> None:
-        """Waits for nothing any more that was on a device: the runtime ends."""
+        """Ends all drains and polls: the runtime ends."""
         if self.gpus is not None:
             self.gpus.stop()
 
     def abandon(self) -> Callable[[], None]:
-        """Ends what runs beside the loop, where that is closed.
+        """Ends everything that runs beside the loop, because the loop is closed.
 
         Returns:
-            Removes what is left when no worker is any more, and blocks.
+            Removes what remains after the end of all workers; blocks.
         """
         if self.gpus is not None:
             self.gpus.abandon()
@@ -400,7 +352,7 @@ class Enforcement:
         return remove
 
     async def aclose(self) -> None:
-        """Leaves nothing running, whatever a step raises."""
+        """Closes all tiers, even if closing one raises."""
         self._is_closed = True
         async with AsyncExitStack() as steps:  # the last one first
             for tier in reversed(self.made):
@@ -409,31 +361,27 @@ class Enforcement:
                 steps.push_async_callback(self.gpus.aclose)
 
 
-def _find_nobody(_: object) -> None:
-    """Finds no worker: nobody has any yet."""
-
-
 def site_of(
     host: Host,
-    found: Inventory,
+    inventory: Inventory,
     *,
     options: RuntimeOptions | None = None,
     path: Sequence[str] = (),
     is_inline: bool = False,
 ) -> tuple[Site, dict[str, tuple[Device, ...]]]:
-    """Looks where workers are to run; blocks.
+    """Describes where workers run; blocks.
 
     Args:
         host: The machine.
-        found: What may be granted there.
-        options: What a runtime is asked for. Default: None, for nothing.
-        path: Where workers import from. Default: empty.
-        is_inline: Whether they live in this process. Default: False.
+        inventory: The devices that may be granted there.
+        options: The options of a runtime; None for the defaults.
+        path: The import path of workers. Default: empty.
+        is_inline: Whether workers live in this process. Default: False.
 
     Returns:
         The site, and its devices by kind.
     """
-    devices = divided(found)
+    devices = divided(inventory)
     every = () if is_inline else tuple(chain(*devices.values()))
     unlisted = ""
     if every:
@@ -444,14 +392,10 @@ def site_of(
     return (site if options is None else site._replace(options=options)), devices
 
 
-def divided(found: Inventory) -> dict[str, tuple[Device, ...]]:
-    """Returns the devices of which a part may be held, by kind.
-
-    Args:
-        found: What may be granted.
-    """
+def divided(inventory: Inventory) -> dict[str, tuple[Device, ...]]:
+    """Returns the divisible devices, by kind."""
     return {
         kind: devices
-        for kind, devices in found.devices.items()
-        if devices and found.kinds[kind].divisible
+        for kind, devices in inventory.devices.items()
+        if devices and inventory.kinds[kind].divisible
     }

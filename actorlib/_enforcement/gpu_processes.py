@@ -1,15 +1,15 @@
-"""The table of device memory: which process has how much of which device, since when.
+"""The table of device memory: the processes on each device, with bytes and since when.
 
-``gpu_watch`` fills it with what a driver lists; drains, features, ``ps`` and messages
-read it, and ask no driver themselves.
+``gpu_watch`` fills it with the driver's lists. Drains, features, ``ps`` and messages
+read it, and do not call the driver.
 
-A worker leads a session of its own, so what it starts is known by that, or by the chain
-of its parents. When a worker is dead, what it had started is dead soon, and a process
-that is gone says nothing of its origin: so whoever was seen to descend from a worker is
+A worker leads a session, so its children are known by that session, or by the chain of
+their parents. After the death of a worker its children soon die, too, and an ended
+process has no readable origin. So processes that were seen to descend from a worker are
 remembered with it.
 
-A driver may list a process that cannot be seen from here: one of another pid namespace,
-or one that has just ended and whose memory is not back yet.
+A driver may list a process that is invisible here: one of another pid namespace, or one
+that has just ended and whose memory is not free yet.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 UNLISTED = 0
-"""The process id that stands for memory in use on a device where nobody is listed."""
+"""The process id of memory in use on a device without a listed process."""
 UNKNOWN = "an unknown amount"
-"""The words for memory of a size that the driver does not say."""
+"""The words for a size that the driver does not report."""
 
 
 class Listed(NamedTuple):
@@ -38,14 +38,16 @@ class Listed(NamedTuple):
 
     Attributes:
         pid: Its process id, or UNLISTED.
-        nbytes: Bytes of the device's memory that it has; None if nobody says.
-        lineage: Itself, its group, its session and its ancestors, by process id; empty
-            if no such process can be seen from here.
-        began: When it began, in ticks of the kernel's clock; 0 if unknown.
-        name: What its program is called; empty if unknown.
+        nbytes: Bytes of the device's memory that it has; None if unknown.
+        lineage: The ids of the process, its group, its session and its ancestors; empty
+            if
+            the process is invisible here.
+        began: Its start time in ticks of the kernel's clock; 0 if unknown.
+        name: The name of its program; empty if unknown.
         is_ours: Whether it was a worker's at the look.
-        since: Since when it is listed there as it is: a worker's or not, to be seen
-            from here or not. In seconds of the clock of the looks.
+        since: Since when it is listed with these properties (a worker's or not, visible
+            or
+            not), in seconds of the clock of the looks.
     """
 
     pid: int
@@ -58,28 +60,28 @@ class Listed(NamedTuple):
 
     @property
     def is_strange(self) -> bool:
-        """Whether it is no worker's and cannot be seen."""
+        """Whether it is invisible and does not belong to a worker."""
         return not (self.is_ours or self.lineage)
 
 
 def merged(
     lists: Iterable[Iterable[tuple[int, int | None]]],
 ) -> dict[int, int | None]:
-    """Joins lists of process ids with bytes: each process once, with the most it has.
+    """Joins lists of process ids with bytes: each process once, with the largest.
 
     A process with compute and graphics contexts is in two lists, with the same memory.
     """
-    found: dict[int, int | None] = {}
+    amounts: dict[int, int | None] = {}
     for listed in lists:
         for pid, nbytes in listed:
-            before = found.get(pid)
+            before = amounts.get(pid)
             if before is None or (nbytes is not None and nbytes > before):
-                found[pid] = nbytes
-    return found
+                amounts[pid] = nbytes
+    return amounts
 
 
 def nvml_devices(lease: Lease) -> dict[str, str]:
-    """Names the devices of a lease that NVML can be asked about, by their UUIDs."""
+    """Returns the names of the devices of a lease that NVML knows, by their UUIDs."""
     return {
         share.device.uuid: f"{share.device.kind} {share.device.id}"
         for share in lease.shares
@@ -89,19 +91,14 @@ def nvml_devices(lease: Lease) -> dict[str, str]:
 
 @final
 class Occupant:
-    """A worker that has a share of devices, and all that was seen to descend from it.
-
-    Args:
-        label: What its actor is called.
-        process: The worker.
-        lease: What it holds.
-        is_watched: Whether it is looked at while it lives, too. Default: True.
+    """A worker that has shares of devices, and the processes that descend from it.
 
     Attributes:
-        lease: As given, like is_watched.
-        has_ended: Whether the worker has, and its share drains.
-        devices: What the devices are called that NVML can be asked about, by UUID.
-        used: Bytes of each that it had at the last look; None where nobody says.
+        lease: Its lease.
+        is_watched: Whether it is watched during its life, too.
+        has_ended: Whether the worker has ended, and its share drains.
+        devices: The names of its devices that NVML knows, by UUID.
+        used: Bytes of each device that it had at the last look; None where unknown.
     """
 
     __slots__ = (
@@ -125,7 +122,7 @@ class Occupant:
         self.devices = nvml_devices(lease)
         self.used: dict[str, int | None] = {}
         self._process = process
-        # When each of them began: a process id comes again.
+        # With the start time of each: the kernel reuses process ids.
         self._seen: dict[int, tuple[int, str]] = {}
 
     def __repr__(self) -> str:
@@ -133,7 +130,7 @@ class Occupant:
 
     @property
     def title(self) -> str:
-        """What its actor is called in messages, with its process."""
+        """The name of its actor in messages, with its process."""
         return f"{self._label} (pid {self.pid})" if self.pid else self._label
 
     @property
@@ -142,10 +139,10 @@ class Occupant:
         return self._process.pid
 
     def watched_shares(self) -> dict[str, Share]:
-        """Lists the shares that are looked at while it lives, by UUID of the device.
+        """Returns the shares that are watched during its life, by UUID of the device.
 
-        Whoever holds a whole device harms no other worker, and without the memory of a
-        device nobody knows how much of that a share is.
+        The holder of a whole device harms no other worker. If the memory of a device is
+        unknown, the size of a share is unknown, too.
         """
         if self.has_ended or not self.is_watched:
             return {}
@@ -166,18 +163,18 @@ class Occupant:
         return bool(pid) and (process.pid == pid or pid in process.lineage)
 
     def note(self, process: Listed) -> None:
-        """Remembers a process of its own, if that can be seen now."""
+        """Remembers a process that descends from it, if the process is visible."""
         if process.lineage:
             self._seen[process.pid] = process.began, process.name
 
     def name_of(self, process: Listed) -> str:
-        """What the program of a process is called, also after its end; may be empty."""
+        """Returns the name of a process's program, even after its end; may be empty."""
         return process.name or self._seen.get(process.pid, (0, ""))[1]
 
 
 @final
 class Occupants:
-    """The table, and all workers that have a share of devices, or whose share drains.
+    """The table, and all workers that have shares of devices, or whose shares drain.
 
     Attributes:
         latest: The rows of each device at the last look, by UUID.
@@ -194,31 +191,28 @@ class Occupants:
         return len(self._by_key)
 
     def items(self) -> list[tuple[object, Occupant]]:
-        """Lists them with their keys."""
+        """Lists the workers with their keys."""
         return list(self._by_key.items())
 
     def enter(self, key: object, occupant: Occupant) -> None:
-        """Takes one in, under a key of its own."""
         self._by_key[key] = occupant
 
     def find(self, key: object) -> Occupant | None:
-        """Finds one by its key."""
         return self._by_key.get(key)
 
     def leave(self, key: object) -> None:
-        """Forgets one: nothing of it is left."""
         self._by_key.pop(key, None)
 
     def owner_of(self, process: Listed) -> Occupant | None:
-        """Finds whose a process is; None if it is nobody's here."""
+        """Returns the worker that a process belongs to; None if it belongs to none."""
         return next((one for one in self if one.owns(process)), None)
 
     def note(self, look: Mapping[str, tuple[Listed, ...]], now: float) -> None:
-        """Takes note of what devices were seen to have on them.
+        """Updates the table.
 
         Args:
-            look: What is listed on each device, by UUID.
-            now: When, in seconds.
+            look: The listed processes of each device, by UUID.
+            now: The time in seconds.
         """
         used = {one: Counter[str]() for one in self}
         unknown: set[tuple[Occupant, str]] = set()
@@ -247,11 +241,7 @@ class Occupants:
                 one.used[device] = None if is_unknown else amounts[device]
 
     def describe(self, names: Mapping[str, str]) -> str:
-        """Says who has how much of which device, the most first, for people.
-
-        Args:
-            names: What those devices are called that are asked about, by UUID.
-        """
+        """Describes the users of devices, the largest first, for messages."""
         parts: list[str] = []
         for device, name in names.items():
             rows = sorted(
@@ -265,10 +255,10 @@ class Occupants:
         owner = self.owner_of(process)
         size = format_bytes(process.nbytes, UNKNOWN)
         if process.pid == UNLISTED:
-            return f"somebody that NVML does not list {size}"
+            return f"a process that NVML does not list {size}"
         own = f"pid {process.pid}" + (f" ({process.name})" if process.name else "")
         if owner is None:
-            who = f"{own}, none of this program's workers,"
+            who = f"{own}, not a worker of this program,"
         elif owner.pid == process.pid:
             who = owner.title
         else:

@@ -1,15 +1,14 @@
 """Polls NVML for the memory that workers have on devices, while there is a reason to.
 
-There is one timer and one question at a time. Its answer goes into one table
-(``gpu_processes``), and then to whoever waits for it:
+There is one timer and one question at a time. The answer goes into one table
+(``gpu_processes``), and then to its two users:
 
-* A worker that has ended: its share drains until the driver lists nothing of it any
-  more (``drains``). The pauses between two questions grow from 10 to 250 ms.
-* A living worker that has a part of a device and is watched: once a second whoever
-  watches it is told that there was a look. Whoever holds a whole device harms no other
-  worker.
+* The drain of an ended worker (``drains``). It lasts until the driver lists no process
+  of the worker any longer. The pauses between two questions grow from 10 to 250 ms.
+* The watch of a living worker that has a part of a device: once a second ``on_look`` is
+  called. The holder of a whole device harms no other worker and is not watched.
 
-Without either there is no timer, and NVML is not asked.
+Without either there is no timer, and NVML is not called.
 """
 
 from __future__ import annotations
@@ -30,45 +29,39 @@ if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
 
 PERIOD: Final = 1.0
-"""Seconds between two looks at the living."""
+"""Seconds between two looks at living workers."""
 _SILENCE: Final = 10.0
-"""Seconds after which NVML is taken to hang."""
+"""Seconds without an answer after which NVML counts as hanging."""
 
 
 def processes_fault(host: Host, devices: Iterable[Device]) -> str:
-    """Says why NVML does not list our processes with their memory; empty if it does.
-
-    Args:
-        host: The machine.
-        devices: Those that may be granted.
-    """
-    found = [device for device in devices if device.source == "NVML"]
-    if not found:
+    """Returns why NVML does not list our processes with memory, or nothing."""
+    by_nvml = [device for device in devices if device.source == "NVML"]
+    if not by_nvml:
         return "NVML has found no device here"
     if host.is_device("/dev/dxg"):
         return "under WSL NVML does not say how much memory processes have"
-    if not any(device.uuid for device in found):
+    if not any(device.uuid for device in by_nvml):
         return "NVML has no UUIDs of the devices here"
     return ""
 
 
 @final
 class GpuWatch:
-    """The poller of one runtime, and the workers that it polls for.
+    """Polls NVML for the workers of one runtime.
 
     Args:
-        loop: The owner's loop.
         open_session: Makes the session with NVML, from the function to call when that
             fails; it begins with the first question.
-        lowered: Called once with the reason why memory is not judged any more, or not
-            all of it.
+        lowered: Called once with the reason if the memory of processes becomes unknown.
 
     Attributes:
-        occupants: The table: the workers, and what each device had on it at the last
+        occupants: The table: the workers, and the processes on each device at the last
             look.
         drains: The shares that drain.
-        on_look: Called once a second, with the UUIDs of the devices that were looked
-            at, while there are workers that are watched; set by whoever watches them.
+        on_look: Called once a second with the UUIDs of the devices in the look, while
+            there
+            are watched workers; a tier sets it.
     """
 
     def __init__(
@@ -93,48 +86,41 @@ class GpuWatch:
         self._entered: set[str] = set()
         self._tell_at = 0.0
 
-    def enter(
+    def add_worker(
         self, process: HasPid, label: str, lease: Lease, *, is_watched: bool
     ) -> None:
-        """Adds a worker that was just launched.
-
-        Args:
-            process: The worker.
-            label: The name of its actor in messages.
-            lease: What it holds.
-            is_watched: Whether it is looked at while it lives, too.
-        """
+        """Adds a worker that was just launched."""
         occupant = Occupant(label, process, lease, is_watched=is_watched)
         if self._is_closed or not occupant.devices:
             return
         if not self._watched_devices():
             self._tell_at = self._loop.time() + PERIOD
         self.occupants.enter(process, occupant)
-        # What is there already cannot be its own, even if its origin shows only later.
+        # What is listed already is not its own. A later look could not tell.
         self._entered |= occupant.devices.keys()
         self._poll_after(0.0)
 
-    def left(self, process: HasPid) -> None:
-        """Begins to drain what a worker held whose process is gone, unless it has."""
+    def drain_worker(self, process: HasPid) -> None:
+        """Begins to drain the shares of a worker that has ended, once."""
         occupant = self.occupants.find(process)
         if occupant is None or occupant.has_ended:
             return
         if self._is_closed:
             self.occupants.leave(process)
             return
-        # An answer to an earlier question may be from before the end. All that end in
-        # this turn of the loop are asked about together.
+        # An answer to an earlier question may be from before the end. One question
+        # serves all workers that end in this turn of the loop.
         self.drains.begin(process, occupant, self._questions)
         self._poll_after(0.0)
 
     def used(self, process: HasPid | None) -> dict[str, int]:
-        """Returns what a worker had at the last look of devices that it shares.
+        """Returns the bytes that a worker had of its shared devices at the last look.
 
         Args:
-            process: The worker, or the last of one that is dead.
+            process: The worker, or the last process of a dead one.
 
         Returns:
-            Bytes by the id of the device; without those of which they are unknown.
+            Bytes by the id of the device, without the devices where they are unknown.
         """
         occupant = self.occupants.find(process)
         if occupant is None:
@@ -146,22 +132,13 @@ class GpuWatch:
         }
 
     def who_has_what(self, process: HasPid | None) -> str:
-        """Describes what was on the devices of a worker at the last look; may be empty.
-
-        Args:
-            process: The worker.
-        """
+        """Describes the users of a worker's devices at the last look; may be empty."""
         occupant = self.occupants.find(process)
         names = {} if occupant is None else occupant.devices
         return self.occupants.describe(names)
 
     def strangers(self, devices: Iterable[str], seconds: float) -> Iterator[Listed]:
-        """Yields the processes that cannot be seen, once they are there for long.
-
-        Args:
-            devices: Where they are looked for, by UUID.
-            seconds: For how long.
-        """
+        """Yields the invisible processes that have been listed for a long time."""
         since = self._loop.time() - seconds
         for device in devices:
             for process in self.occupants.latest[device]:
@@ -169,7 +146,7 @@ class GpuWatch:
                     yield process
 
     def stop(self) -> None:
-        """Waits for nothing any more, and polls no more: the runtime ends."""
+        """Ends all drains and polls: the runtime ends."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -177,18 +154,17 @@ class GpuWatch:
         self.drains.close()
 
     def abandon(self) -> None:
-        """Ends the session where the loop is closed."""
+        """Ends the session, because the loop is closed."""
         self._session.close()
 
     async def aclose(self) -> None:
-        """Ends the session with NVML."""
         self.stop()
         await self._session.aclose()
 
     # The poll.
 
     def _poll_after(self, seconds: float) -> None:
-        """Asks after so many seconds, or earlier if that was due before."""
+        """Asks after so many seconds, or earlier if an earlier question is due."""
         if self._asked_at is not None:
             return  # the answer decides when the next question is due
         due = self._loop.time() + seconds
@@ -211,7 +187,7 @@ class GpuWatch:
             self._session.look(sorted(devices), self._seen)
 
     def _wait_on(self) -> None:
-        """NVML is silent: shares that drain have a limit of their own."""
+        """NVML is silent: shares that drain have their own limit."""
         self._timer = None
         if self._watched_devices():
             self.lower(f"NVML has not answered for {_SILENCE:g} s")
@@ -247,7 +223,7 @@ class GpuWatch:
         return {uuid for one in self.occupants for uuid in one.watched_shares()}
 
     def lower(self, reason: str) -> None:
-        """Tells, once, that memory is not known any more, or not all of it."""
+        """Reports, once, that the memory of processes is unknown, or some of it."""
         if not self._is_lowered:
             self._is_lowered = True
             self._lowered(reason)

@@ -1,12 +1,12 @@
-"""Speaks to NVML in a thread of its own, for as long as a runtime lives.
+"""Calls NVML in a separate thread, for the life of a runtime.
 
-To start NVML takes longer than to ask it, so one session is kept. A call takes from a
-tenth of a millisecond to several, and on a broken card it may never come back: the loop
-does not wait for it, and an end waits for it for a moment only.
+Starting NVML takes longer than a question to it, so one session is kept. A call takes
+from a tenth of a millisecond to several, and on a broken card it may never return: the
+loop does not wait for it, and the end of the session waits only for a moment.
 
-Guarantees: nothing is started before the first question; nothing that NVML raises comes
-to the loop as an exception. When NVML does not start, or fails to say what is on a
-device, the session is over, and whoever has opened it is told why, once.
+Guarantees: NVML starts with the first question; no exception of NVML reaches the loop.
+If NVML does not start, or fails to list a device, the session is over, and ``on_fault``
+gets the reason, once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
 
 Look: TypeAlias = "Mapping[str, tuple[Listed, ...]]"
-"""What is listed on each device, by UUID."""
+"""The listed processes of each device, by UUID."""
 
 V = TypeVar("V")
 _LISTS = ("Compute", "Graphics", "MPSCompute")
@@ -39,7 +39,18 @@ _PATIENCE = 1.0
 """Seconds that the end of a runtime waits for a call of NVML."""
 _MOST_ANCESTORS = 64
 _WORTH_TELLING = 2**30
-"""Bytes in use without a process from which on that is told: displays have some."""
+"""The least bytes in use without a process that count: displays use some."""
+
+
+@contextmanager
+def nvml_started(host: Host) -> Iterator[ModuleType]:
+    """Imports and starts NVML for the block."""
+    nvml = host.sdk("pynvml")
+    nvml.nvmlInit()
+    try:
+        yield nvml
+    finally:
+        nvml.nvmlShutdown()
 
 
 @final
@@ -47,9 +58,8 @@ class NvmlSession:
     """A lasting session with NVML.
 
     Args:
-        host: The machine.
         loop: The owner's loop; everything here is called on it.
-        on_fault: Told why the session is over, if NVML has failed.
+        on_fault: Called with the reason why the session is over, if NVML has failed.
 
     Attributes:
         fault: Why it is over; empty while NVML has not failed.
@@ -76,11 +86,11 @@ class NvmlSession:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is answered any more."""
+        """Whether it gives no further answers."""
         return self._is_over
 
     def look(self, devices: Sequence[str], then: Callable[[Look], None]) -> None:
-        """Asks what is listed on devices.
+        """Lists the processes on devices.
 
         Args:
             devices: Their UUIDs, those of MIG instances too.
@@ -91,13 +101,14 @@ class NvmlSession:
     def do(
         self, work: Callable[[ModuleType], object], then: Callable[[str], None]
     ) -> None:
-        """Has something done by NVML, behind what was asked before.
+        """Runs a job in NVML's thread, after all earlier questions.
 
-        What fails here fails alone: the session goes on.
+        If the job fails, the session goes on.
 
         Args:
-            work: What is done, in the thread; it gets the module.
-            then: Told on the loop why that has failed, or nothing if it has not; never
+            work: The job; it gets the module.
+            then: Called on the loop with the reason of a failure, or the empty string;
+                never
                 if the session ends first.
         """
         self._ask(partial(self._do, work, then))
@@ -116,31 +127,27 @@ class NvmlSession:
             self._thread.start()
 
     def close(self) -> None:
-        """Answers nothing any more; the thread ends by itself, behind its call."""
+        """Stops all answers; the thread ends after its current call."""
         self._is_over = True
         with self._turn:
             self._asked.clear()
             self._turn.notify()
 
     def close_in_fork(self) -> None:
-        """Forgets the thread in a fork, which has none; its lock may be held there."""
+        """Forgets the thread, which a fork lacks; its lock may be held there."""
         self._is_over = True
         self._turn = threading.Condition()
         self._thread = None
         self._is_running = False
 
     async def aclose(self, patience: float = _PATIENCE) -> None:
-        """Ends the session; waits for a call of NVML that is under way, not for ever.
-
-        Args:
-            patience: For how many seconds. Default: 1.0.
-        """
+        """Ends the session; waits for a current call of NVML, within a limit."""
         self.close()
         if self._is_running:
             self._stopped = self._loop.create_future()
             await asyncio.wait({self._stopped}, timeout=patience)
         if self._thread is not None and not self._is_running:
-            self._thread.join()  # its last step was to report that it ends
+            self._thread.join()  # its last step was to report its end
 
     # On the loop, for the thread.
 
@@ -163,12 +170,8 @@ class NvmlSession:
 
     def _run(self) -> None:
         try:
-            nvml = self._host.sdk("pynvml")
-            nvml.nvmlInit()
-            try:
+            with nvml_started(self._host) as nvml:
                 self._serve(nvml)
-            finally:
-                nvml.nvmlShutdown()
         except Exception as error:  # noqa: BLE001  # around a vendor's SDK
             self._tell(self._failed, str(error) or type(error).__name__)
         self._tell(self._thread_ended)
@@ -182,7 +185,7 @@ class NvmlSession:
                     return
                 job = self._asked.popleft()
             job(nvml)
-            del job  # what it holds would live until the next question
+            del job  # else its references live until the next question
 
     def _look(
         self,
@@ -195,7 +198,7 @@ class NvmlSession:
             if device not in handles:
                 handles[device] = nvml.nvmlDeviceGetHandleByUUID(device)
         look = {
-            device: _seen_on(self._host, nvml, handles[device]) for device in devices
+            device: _look_at(self._host, nvml, handles[device]) for device in devices
         }
         self._tell(self._answer, then, look)
 
@@ -205,23 +208,23 @@ class NvmlSession:
         then: Callable[[str], None],
         nvml: ModuleType,
     ) -> None:
-        said = ""
+        fault = ""
         try:
             work(nvml)
         except Exception as error:  # noqa: BLE001  # around a vendor's SDK
-            said = str(error) or type(error).__name__
-        self._tell(self._answer, then, said)
+            fault = str(error) or type(error).__name__
+        self._tell(self._answer, then, fault)
 
     def _tell(self, callback: Callable[..., None], *args: object) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(callback, *args)
 
 
-def _seen_on(host: Host, nvml: ModuleType, handle: object) -> tuple[Listed, ...]:
-    """Lists what is on a device; a part in use though nobody is listed is UNLISTED.
+def _look_at(host: Host, nvml: ModuleType, handle: object) -> tuple[Listed, ...]:
+    """Lists the processes on a device; memory in use without a process is UNLISTED.
 
-    In many containers NVML lists nobody, and some drivers may forget a process before
-    they have freed what it had.
+    In many containers NVML lists no process, and some drivers may forget a process
+    before they have freed its memory.
     """
     listed = tuple(_described(host, listed_on(nvml, handle)))
     if listed:
@@ -231,45 +234,41 @@ def _seen_on(host: Host, nvml: ModuleType, handle: object) -> tuple[Listed, ...]
 
 
 def _used(nvml: ModuleType, handle: object) -> int:
-    """Returns how many bytes of a device are in use; 0 if that cannot be asked."""
+    """Returns the bytes of a device that are in use; 0 if unknown."""
     try:
-        # The first version counts what the driver keeps for itself as used.
-        told = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
+        # The first version counts the driver's own memory as used.
+        memory = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
     except (nvml.NVMLError, AttributeError, TypeError):
-        return 0  # not supported, or an nvidia-ml-py older than that
-    return int(told.used)
+        return 0  # not supported, or an older nvidia-ml-py
+    return int(memory.used)
 
 
 def listed_on(nvml: ModuleType, handle: object) -> dict[int, int | None]:
-    """Lists every process on a device, each once, with the bytes that it has.
-
-    Args:
-        nvml: The module, which was started.
-        handle: Its own of the device.
+    """Lists every process on a device, each once, with its bytes.
 
     Raises:
         NVMLError: The device is lost, or has no list.
     """
-    found: list[list[tuple[int, int | None]]] = []
+    lists: list[list[tuple[int, int | None]]] = []
     trouble: Exception | None = None
     for name in _LISTS:
         try:
-            found.append(_list(nvml, f"nvmlDeviceGet{name}RunningProcesses", handle))
+            lists.append(_list(nvml, f"nvmlDeviceGet{name}RunningProcesses", handle))
         except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound) as error:
             # Data centre cards have no graphics, and old drivers no list for MPS.
             trouble = error
-    if trouble is not None and not found:
+    if trouble is not None and not lists:
         raise trouble
-    return merged(found)
+    return merged(lists)
 
 
 def _list(
     nvml: ModuleType, question: str, handle: object
 ) -> list[tuple[int, int | None]]:
-    """Asks for one of the lists; a driver older than nvidia-ml-py knows an older one.
+    """Reads one of the lists; a driver older than nvidia-ml-py knows an older version.
 
     Raises:
-        NVMLError: There is none on this device, or it is lost.
+        NVMLError: The device has no such list, or is lost.
     """
     ask = getattr(nvml, question, None)
     if ask is None:
@@ -280,7 +279,7 @@ def _list(
     except nvml.NVMLError:
         raise
     except Exception:
-        # NVMLLibraryMismatchError, which no older nvidia-ml-py has.
+        # NVMLLibraryMismatchError, which older versions of nvidia-ml-py lack.
         if older is None:
             raise
         listed = _insist(nvml, older, handle)
@@ -290,7 +289,7 @@ def _list(
 def _insist(
     nvml: ModuleType, ask: Callable[[object], Sequence[Any]], handle: object
 ) -> Sequence[Any]:
-    """Asks again where more processes came between their number and their list."""
+    """Asks again if more processes came between the query for the size and the list."""
     for _ in range(_TRIES):
         with suppress(nvml.NVMLError_InsufficientSize):
             return ask(handle)
@@ -298,14 +297,14 @@ def _insist(
 
 
 def _described(host: Host, listed: Mapping[int, int | None]) -> Iterator[Listed]:
-    """Adds where processes come from, as far as that can be seen."""
-    known: dict[int, ProcessStat | None] = {}
+    """Adds the origin of each process, as far as it is visible."""
+    stats: dict[int, ProcessStat | None] = {}
 
     def origin(pid: int) -> ProcessStat | None:
-        if pid not in known:
+        if pid not in stats:
             stat = host.read_text(f"/proc/{pid}/stat")
-            known[pid] = None if stat is None else parse_stat(stat)
-        return known[pid]
+            stats[pid] = None if stat is None else parse_stat(stat)
+        return stats[pid]
 
     for pid, nbytes in listed.items():
         own = origin(pid)

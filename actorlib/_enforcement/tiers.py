@@ -1,15 +1,15 @@
-"""Tiers: what makes a share of a device hold, and which of them a share gets.
+"""Tiers: the ways to enforce a share of a device, and which of them a share gets.
 
-Each tier has what the weaker ones have, and more:
+Each tier includes the weaker ones:
 
-* frameworks are told to take no more memory than the share;
-* the memory of the actor's processes is watched, and more is told of;
-* a daemon of the driver refuses more to each process;
-* the driver itself does, to all processes of the actor.
+* frameworks are configured to take no more memory than the share;
+* the memory of the actor's processes is watched, and an excess is reported;
+* a daemon of the driver refuses more memory to each process;
+* the driver refuses more memory to all processes of the actor together.
 
 A tier is a feature: a folder of ``_features`` with a class that inherits ``Tier``. The
-list in ``_features/runtime.py`` attaches it. A tier that is not available is named with
-the reason.
+list in ``_features/runtime.py`` attaches it. Messages name an unavailable tier with the
+reason.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 CONTEXT_MARGIN = 512 * 2**20
 """Bytes of a share that are left to the context of a process and to libraries.
 
-What a process takes of a card before it has a tensor on it is outside of every
-framework's count. This is a guess, in the middle of what is told of recent cards (300
-to 700 MiB): it has not been measured by us.
+No framework counts the memory that a process takes of a card before its first tensor.
+This is a guess, in the middle of reports about recent cards (300 to 700 MiB). We have
+not measured it.
 """
 
 AUTO = "auto"
 OFF = "off"
 NEVER_REFUSED = (AUTO, OFF)
-"""What anybody can have: the others are tiers, asked for by their names."""
+"""The values of ``enforcement=`` that are always available: the others name tiers."""
 INLINE = "inline actors are threads of this process, which has one limit for all"
 
 _BY_NAME = "to be had by name alone, as it changes how programs run"
-"""Why a tier that is not automatic is not chosen for those who did not ask for it."""
+"""Why ``"auto"`` does not choose a tier that is not automatic."""
 
 
 class Site(NamedTuple):
@@ -56,12 +56,11 @@ class Site(NamedTuple):
 
     Attributes:
         host: The machine.
-        devices: Those of which a part may be held; none if workers live in this
-            process.
+        devices: The divisible devices; none if workers live in this process.
         unlisted: Why NVML does not list our processes with their memory; else empty.
-        path: Where workers import from.
+        path: The import path of workers.
         is_inline: Whether workers live in this process.
-        options: What the runtime was asked for.
+        options: The options of the runtime.
     """
 
     host: Host
@@ -77,9 +76,10 @@ class Verdict(NamedTuple):
 
     Attributes:
         cause: The cause of its Exit, in a few words.
-        reason: The reason in that, as a sentence.
-        error: Makes the error of its callers: of a message, the exit, and the id of
-            the actor.
+        reason: The reason of its Exit, as a sentence.
+        error: Makes the error of its callers from a message, the exit, and the id of
+            the
+            actor.
     """
 
     cause: str
@@ -96,26 +96,26 @@ class Supervised(Protocol):
 
 
 class Enforced(NamedTuple):
-    """What makes a share hold, and why nothing stronger does."""
+    """The tier that enforces a share, and why it is not a stronger one."""
 
     tier: Tier
     not_stronger_because: str
 
 
 class Grant(NamedTuple):
-    """What a worker holds, and what makes that hold.
+    """The lease of a worker, and the tiers that enforce it.
 
     Attributes:
-        lease: What it holds.
-        options: What was asked.
-        asked: Which enforcement was, of the actor or else of the runtime.
-        enforced: What makes each share of the lease hold, in their order.
-        tiers: What has a part in the worker, the weakest first.
+        lease: The lease.
+        options: The options of the actor.
+        enforcement: The value of ``enforcement=`` of the actor or else of the runtime.
+        enforced: The tier of each share of the lease, in their order.
+        tiers: The tiers that take part, the weakest first.
     """
 
     lease: Lease
     options: ActorOptions
-    asked: str
+    enforcement: str
     enforced: tuple[Enforced, ...] = ()
     tiers: tuple[Tier, ...] = ()
 
@@ -126,12 +126,13 @@ class Grant(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What a worker sets before the user's code is imported.
+    """The settings that a worker makes before the user's code is imported.
 
     Attributes:
         variables: Variables of its environment.
-        entry: What the worker's half of the tier gets (``_worker/features.py``); None
-            if it has nothing to do.
+        entry: The argument of the tier's function in the worker
+            (``_worker/features.py``);
+            None if it has nothing to do.
     """
 
     variables: Mapping[str, str] = MappingProxyType({})
@@ -139,24 +140,22 @@ class Settings(NamedTuple):
 
 
 class Tier:
-    """One way to make shares hold; this one does nothing, as ``"off"`` says.
+    """One way to enforce shares; this one does nothing, like ``"off"``.
 
-    Made once for a runtime, in a thread: what it needs to know of the machine is found
-    out here. All else is called on the owner's loop. What has a grant, which is what a
-    worker holds, is called for workers that have asked for the tier by name, and for
-    those to whom it or a stronger one was given automatically. A worker is numbered as
-    its session is.
-
-    Args:
-        site: Where workers run.
+    Each runtime makes its tiers once, in a thread: the constructor examines the
+    machine.
+    All methods are called on the owner's loop. The methods with a grant are called for
+    workers that name the tier, and for workers to which ``"auto"`` gives it or a
+    stronger
+    one. The number of a worker is that of its session.
 
     Attributes:
-        word: What users call it.
-        is_automatic: Whether ``"auto"`` gives it.
-        watches_devices: Whether it wants to be told of the looks at a worker's devices.
+        word: Its value of ``enforcement=``.
+        is_automatic: Whether ``"auto"`` chooses it.
+        watches_devices: Whether it needs the looks at a worker's devices.
         shows_share: Whether a process sees its share as the whole of the device.
         holds_memory: Whether an actor cannot have more of the host's memory than it
-            asked for.
+            requested.
     """
 
     word: str = OFF
@@ -168,21 +167,22 @@ class Tier:
     def __init__(self, site: Site) -> None:
         self.site = site
 
-    # Whether it can be had.
+    # Availability.
 
     def fault(self, device: Device) -> str:
-        """Says why no share of a device can have it; empty if one can."""
+        """Returns why no share of a device can have it; empty if one can."""
         return ""
 
     def require(self, why: str | None) -> None:
-        """Makes ready to be what the actors of a runtime have by default.
+        """Prepares to be the default of a runtime.
 
         Args:
             why: Why no device here can have it; None if one can, and empty if there is
-                no device of which a part may be held.
+                no
+                divisible device.
 
         Raises:
-            EnforcementRefused: There is nothing that it could hold.
+            EnforcementRefused: It has nothing to limit.
         """
         if why:
             raise EnforcementRefused(
@@ -193,35 +193,35 @@ class Tier:
     def refusal(
         self, label: str, asked: str, options: ActorOptions, amounts: Mapping[str, int]
     ) -> str:
-        """Says why a request can never be fulfilled, devices aside; empty if it can.
+        """Returns why a request can never be fulfilled, apart from devices; else empty.
 
-        It is called for those who ask for another enforcement, too.
+        It is called even if the request names another enforcement.
         """
         return ""
 
     def remarks(self, grant: Grant, environ: Mapping[str, str]) -> Iterable[str]:
-        """Says what does not hold in a worker with that environment."""
+        """Describes what it does not limit in a worker with that environment."""
         return ()
 
     def examine(self) -> Iterable[tuple[str, str]]:
-        """Says what ``actorlib doctor`` shows: what there is, and advice if it is bad.
+        """Yields lines for ``actorlib doctor``: a fact, and advice if it is bad.
 
-        Only the machine of the site is known.
+        Of the site only the machine is known.
         """
         return ()
 
     # From the launch of a worker to its end.
 
     def admit(self, label: str, grant: Grant) -> None:
-        """Makes ready for a worker that is about to be launched.
+        """Prepares for a worker that is about to be launched.
 
         Raises:
-            EnforcementRefused: It cannot hold the worker.
-            OSError: There can be no process.
+            EnforcementRefused: It cannot limit the worker.
+            OSError: No process can be started.
         """
 
     def adopt(self, process: WorkerProcess, label: str, grant: Grant) -> WorkerProcess:
-        """Returns what stands for the process of a worker that was just launched."""
+        """Returns the process to use instead of a worker that was just launched."""
         return process
 
     def visible(self, grant: Grant) -> Mapping[str, str]:
@@ -235,23 +235,23 @@ class Tier:
         own: Mapping[str, str],
         environ: Mapping[str, str],
     ) -> Settings:
-        """Returns what a worker is to set; what the user has set counts.
+        """Returns the settings of a worker; the user's own variables take precedence.
 
         Args:
-            number: The worker's.
-            grant: What it holds.
-            own: The variables that the actor was given.
-            environ: All of its variables, those and what it inherits.
+            number: The number of the worker.
+            grant: Its grant.
+            own: The variables in the actor's options.
+            environ: All of its variables, those and the inherited ones.
         """
         return Settings()
 
     def limit(
         self, number: int, process: WorkerProcess, grant: Grant
     ) -> Coroutine[Any, Any, None] | None:
-        """Limits a worker from outside before it begins; None if there is no need.
+        """Limits a worker from outside before it begins; None if that is not needed.
 
         Returns:
-            Raises EnforcementRefused if that cannot be: the worker must not begin.
+            Raises EnforcementRefused if the limit fails: the worker must not begin.
         """
 
     def checkpoint_fault(self, grant: Grant) -> str:
@@ -259,33 +259,34 @@ class Tier:
         return ""
 
     def ended(self, number: int) -> int:
-        """Lets go of a worker that is gone.
+        """Forgets a worker that has ended.
 
         Returns:
-            The bytes of the host's memory that it asked for, if it was killed for more;
-            else 0.
+            The bytes of the host's memory that it requested, if the kernel has killed
+            it for
+            exceeding them; else 0.
         """
         return 0
 
-    # The memory of workers, of devices and of the host.
+    # The memory of workers on devices and on the host.
 
     def attach(
         self, gpus: GpuWatch, find: Callable[[object], Supervised | None]
     ) -> None:
-        """Begins to watch devices, where NVML can be asked; workers have processes."""
+        """Begins to watch devices; called if NVML works and workers have processes."""
 
     def lower(self, reason: str) -> None:
-        """Takes note that NVML says no more who has how much of devices, or not all."""
+        """Handles that NVML no longer reports the memory of processes, or of some."""
 
     def watch_memory(
         self, process: WorkerProcess, label: Callable[[], str], asked: int | None
     ) -> None:
-        """Watches the host's memory that a worker has.
+        """Watches the host's memory of a worker.
 
         Args:
             process: The worker.
-            label: Says what it is called in messages.
-            asked: Bytes that it asked for; None if it cannot have more.
+            label: Returns the name of its actor in messages.
+            asked: Bytes that it requested; None if it cannot have more.
         """
 
     def memory_used(self, process: HasPid) -> int | None:
@@ -294,24 +295,20 @@ class Tier:
     # The end of the runtime.
 
     def abandon(self) -> Callable[[], None] | None:
-        """Ends what runs beside the loop, where that is closed.
+        """Ends everything that runs beside the loop, because the loop is closed.
 
         Returns:
-            Removes what is left when no worker is any more, and blocks; None if there
-            is nothing.
+            Removes what remains after the end of all workers, and blocks; None if there
+            is
+            nothing to remove.
         """
 
     async def aclose(self) -> None:
-        """Leaves nothing running; called when no worker is any more."""
+        """Releases everything; called after the end of all workers."""
 
 
 class AbsentTier(Tier):
-    """Stands for a tier whose folder is not installed: whoever names it is refused.
-
-    Args:
-        word: What users call it.
-        reason: Why it is not there.
-    """
+    """Replaces a tier that is not installed, and refuses requests that name it."""
 
     def __init__(self, word: str, reason: str, site: Site) -> None:
         super().__init__(site)
@@ -334,13 +331,7 @@ class AbsentTier(Tier):
 
 
 def refused(label: str, asked: str, why: str) -> str:
-    """Words the refusal of an enforcement.
-
-    Args:
-        label: Who has asked for it.
-        asked: Its word.
-        why: Why it cannot be had.
-    """
+    """Returns the message for a refused enforcement."""
     return (
         f"{label} asks enforcement={asked!r}, which cannot be had: {why}. "
         "enforcement='auto' takes what can be had"
@@ -348,16 +339,16 @@ def refused(label: str, asked: str, why: str) -> str:
 
 
 def nvidia_fault(device: Device, why: str, *, is_by_card: bool = False) -> str:
-    """Says why NVIDIA's driver does not limit or list shares of a device.
+    """Returns why NVIDIA's driver does not limit or list shares of a device.
 
     Args:
         device: The device.
-        why: Why it does so of none; may be empty.
-        is_by_card: Whether it has to be a whole card with a name. Default: False.
+        why: The reason for all devices; may be empty.
+        is_by_card: Whether it must be a whole card with a UUID. Default: False.
     """
     name = f"{device.kind} {device.id}"
     if device.family != "nvidia":
-        return f"{name} is no NVIDIA device"
+        return f"{name} is not an NVIDIA device"
     if device.logical:
         return f"{name} was declared, not found"
     if device.memory is None:
@@ -372,45 +363,46 @@ def nvidia_fault(device: Device, why: str, *, is_by_card: bool = False) -> str:
 def choose(
     asked: str, share: Share, why_not: Mapping[Tier, str], off: Tier
 ) -> Enforced:
-    """Chooses what makes a share hold.
+    """Chooses the tier that enforces a share.
 
     Args:
-        asked: ``"auto"``, which takes the strongest automatic tier that can be had with
-            all weaker ones, ``"off"``, or the word of a tier.
-        share: What is held of one device. A whole one needs nothing.
-        why_not: Why each tier cannot be had of that device, or the empty string; the
+        asked: ``"auto"`` for the strongest automatic tier that is available with all
+            weaker
+            ones, ``"off"``, or the word of a tier.
+        share: The share. A whole device needs no enforcement.
+        why_not: Why each tier is unavailable for that device, or the empty string; the
             weakest first.
         off: The tier that does nothing.
 
     Raises:
-        EnforcementRefused: A tier was named that cannot be had; with the reason.
+        EnforcementRefused: The named tier is unavailable; with the reason.
     """
     if asked == OFF:
         return Enforced(off, "enforcement='off' was asked for")
     if share.units >= UNITS:
-        return Enforced(off, "the whole device is held, and nobody else is on it")
-    left = dict(why_not)
+        return Enforced(off, "the whole device is held by one actor")
+    stronger = dict(why_not)
     if asked == AUTO:
         best = off
         for tier, why in why_not.items():
             if why or not tier.is_automatic:
                 break
             best = tier
-            del left[tier]
-        return Enforced(best, _listed(left))
+            del stronger[tier]
+        return Enforced(best, _listed(stronger))
     tier = next(tier for tier in why_not if tier.word == asked)
     if why_not[tier]:
         raise EnforcementRefused(why_not[tier])
-    is_strongest = tier is next(reversed(left))
+    is_strongest = tier is [*why_not][-1]
     why = "" if is_strongest else f"enforcement={asked!r} was asked for"
     return Enforced(tier, why)
 
 
 def _listed(why_not: Mapping[Tier, str]) -> str:
-    """Names the tiers that were not chosen, those with one reason together."""
+    """Lists the tiers that were not chosen, grouped by their reason."""
     words: dict[str, list[str]] = {}
     for tier, why in why_not.items():
         words.setdefault(why or _BY_NAME, []).append(tier.word)
     if len(words) == 1 and not words.get(_BY_NAME):
-        return next(iter(words))  # whatever was asked
+        return next(iter(words))  # the reason alone: it holds for all tiers
     return "; ".join(f"{', '.join(names)}: {why}" for why, names in words.items())

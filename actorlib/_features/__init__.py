@@ -1,18 +1,18 @@
-"""Features: each in a folder of its own, without which the core works.
+"""Features: each has its own folder, and the core works without it.
 
-A feature attaches through an interface of the core, and two lists name what is
-attached: ``runtime`` here, for the owner, and ``_worker/features.py``. Modules whose
-names begin with ``runtime`` are imported in the owner's process alone. So are tiers,
-with what only they import. A module ``worker`` loads no owner code.
+A feature attaches through an interface of the core. Two lists name the features:
+``runtime`` here for the owner, and ``_worker/features.py``. Only the owner's process
+imports tiers and the modules whose names begin with ``runtime``. A module ``worker``
+loads no owner code.
 
 * ``runtime``: the features of a runtime.
-* ``frameworks``: frameworks take no more memory of a device than the share.
-* ``watchdog``: what workers have of devices and of the host's memory is watched.
+* ``frameworks``: makes frameworks take no more memory of a device than the share.
+* ``watchdog``: watches the memory that workers have of devices and of the host.
 * ``memory_monitor``: ends a worker before the machine runs out of memory.
-* ``mps``: shares hold by CUDA's Multi-Process Service.
-* ``cgroups``: the kernel and the driver hold actors to what they asked for.
-* ``middleware``: tells users' objects of calls, on both sides.
+* ``mps``: limits shares by CUDA's Multi-Process Service.
+* ``cgroups``: limits actors to what they requested by the kernel and the driver.
+* ``middleware``: reports calls to users' objects, on both sides.
 * ``recording``: records when calls were made and ran, and draws that.
-* ``logs``: keeps what workers print and log, for whoever asks.
+* ``logs``: keeps what workers print and log.
 * ``stacks``: shows where the threads and the tasks of a worker stand.
 """

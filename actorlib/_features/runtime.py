@@ -1,7 +1,8 @@
-"""The features of a runtime, in order, each imported when somebody asks for it.
+"""The features of a runtime, each imported on its first use.
 
-Each function below attaches one feature, or finds it attached. A folder that is missing
-is named to whoever asks for its feature; all else works without it.
+Each function below attaches one feature, or returns it if it is attached. If the folder
+of a feature is missing, a request for the feature fails with an error that names the
+folder. Everything else works without it.
 """
 
 from __future__ import annotations
@@ -32,42 +33,35 @@ TIERS = {
     "mps": ("actorlib._features.mps.tier", "Mps"),
     "cgroup": ("actorlib._features.cgroups.tier", "Cgroups"),
 }
-"""The tiers by the words of ``enforcement=``, the weakest first: module and class."""
+"""The tiers by the values of ``enforcement=``, the weakest first: module and class."""
 
 
 _MEMORY_THRESHOLD = "init(memory_threshold=...)"
 
 
 def make_tiers(site: Site) -> list[Tier]:
-    """Makes every tier that is listed; one that is not installed refuses whoever asks.
-
-    Args:
-        site: Where workers run.
-    """
-    return [_make_tier(word, *place, site) for word, place in TIERS.items()]
-
-
-def _make_tier(word: str, module: str, name: str, site: Site) -> Tier:
+    """Makes all tiers. A tier that is not installed refuses the requests for it."""
     from actorlib._enforcement.tiers import AbsentTier
 
-    try:
-        tier: Tier = getattr(import_module(module), name)(site)
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith("actorlib._features."):
-            raise
-        return AbsentTier(word, f"{module} is not installed", site)
-    return tier
+    tiers: list[Tier] = []
+    for word, (module, name) in TIERS.items():
+        try:
+            with explain_missing(f"enforcement={word!r}"):
+                tiers.append(getattr(import_module(module), name)(site))
+        except UnsupportedOptionError as error:
+            tiers.append(AbsentTier(word, str(error), site))
+    return tiers
 
 
 def attach(engine: RuntimeEngine, options: RuntimeOptions) -> None:
-    """Attaches what a runtime has from its beginning, in order.
+    """Attaches the features that a runtime has from its start.
 
     Args:
         engine: The local engine, or the inline one.
         options: The options of the runtime.
     """
     with suppress(UnsupportedOptionError):  # it works without logs
-        logs_of(engine, "logs").take_records(options)
+        logs_of(engine, "logs").receive_records(options)
     with suppress(UnsupportedOptionError):  # it works without a memory monitor
         memory_monitor_of(engine, _MEMORY_THRESHOLD).start(options.memory_threshold)
     for middleware in options.middleware:
@@ -76,85 +70,77 @@ def attach(engine: RuntimeEngine, options: RuntimeOptions) -> None:
 
 
 def check(options: RuntimeOptions, engine: str) -> None:
-    """Makes sure that an engine has the features that options ask for.
-
-    Args:
-        options: The options of the runtime.
-        engine: The word for the engine.
+    """Checks that an engine has the features that options ask for.
 
     Raises:
-        UnsupportedOptionError: It does not, or this installation.
+        UnsupportedOptionError: The engine or this installation lacks one.
     """
     if options.memory_threshold is not None:
-        with needed_for(_MEMORY_THRESHOLD):
+        with explain_missing(_MEMORY_THRESHOLD):
             import_module("actorlib._features.memory_monitor.runtime")
     if options.middleware:
-        verb = "init(middleware=...)"
-        with needed_for(verb):
+        call = "init(middleware=...)"
+        with explain_missing(call):
             from actorlib._features.middleware.runtime import Observation
         if engine == "ray":
-            raise UnsupportedOptionError(f"{verb}: {Observation.on_ray}")
+            raise UnsupportedOptionError(f"{call}: {Observation.on_ray}")
 
 
-def middlewares_of(engine: RuntimeEngine, verb: str) -> Observation:
-    """Returns what keeps the middlewares of a runtime.
+def middlewares_of(engine: RuntimeEngine, call: str) -> Observation:
+    """Returns the middlewares of a runtime.
 
     Args:
         engine: The engine of the runtime.
-        verb: What the user has called.
+        call: The user's call that needs them, for messages.
 
     Raises:
-        UnsupportedOptionError: The engine has no middlewares, or this installation.
+        UnsupportedOptionError: The engine or this installation has no middlewares.
     """
-    with needed_for(verb):
+    with explain_missing(call):
         from actorlib._features.middleware.runtime import Observation
-    return engine.attached(Observation, verb)
+    return engine.attached(Observation, call)
 
 
-def recording_of(engine: RuntimeEngine, verb: str) -> CallRecording:
-    """Returns what records the calls of a runtime; see ``middlewares_of``."""
-    with needed_for(verb):
+def recording_of(engine: RuntimeEngine, call: str) -> CallRecording:
+    """Returns the call recording of a runtime, like ``middlewares_of``."""
+    with explain_missing(call):
         from actorlib._features.recording.runtime import CallRecording
-    return engine.attached(CallRecording, verb)
+    return engine.attached(CallRecording, call)
 
 
-def logs_of(engine: RuntimeEngine, verb: str) -> Logs:
-    """Returns the logs of a runtime; see ``middlewares_of``."""
-    with needed_for(verb):
+def logs_of(engine: RuntimeEngine, call: str) -> Logs:
+    """Returns the logs of a runtime, like ``middlewares_of``."""
+    with explain_missing(call):
         from actorlib._features.logs.runtime import Logs
-    return engine.attached(Logs, verb)
+    return engine.attached(Logs, call)
 
 
-def memory_monitor_of(engine: RuntimeEngine, verb: str) -> MemoryMonitor:
-    """Returns the memory monitor of a runtime; see ``middlewares_of``."""
-    with needed_for(verb):
+def memory_monitor_of(engine: RuntimeEngine, call: str) -> MemoryMonitor:
+    """Returns the memory monitor of a runtime, like ``middlewares_of``."""
+    with explain_missing(call):
         from actorlib._features.memory_monitor.runtime import MemoryMonitor
-    return engine.attached(MemoryMonitor, verb)
+    return engine.attached(MemoryMonitor, call)
 
 
 def worker_stacks(pid: int, title: str) -> Stacks:
     """Lists the threads and the tasks of a worker.
 
-    Args:
-        pid: The worker.
-        title: What messages call it.
-
     Raises:
-        RuntimeUnreachableError: It cannot be asked, or does not answer in time.
-        UnsupportedOptionError: This installation cannot ask it.
+        RuntimeUnreachableError: The worker is unreachable, or does not answer in time.
+        UnsupportedOptionError: This installation lacks the feature.
     """
-    with needed_for("the stack of a worker"):
+    with explain_missing("the stack of a worker"):
         from actorlib._features.stacks import runtime
     return runtime.worker_stacks(pid, title)
 
 
 def find_query(name: str) -> Query | None:
-    """Finds what answers a query; None if there is none of that name.
+    """Returns the function that answers a query; None for an unknown name.
 
     Raises:
-        UnsupportedOptionError: This installation has not the feature that answers it.
+        UnsupportedOptionError: This installation lacks the feature that answers it.
     """
-    with needed_for(f"actorlib {name}"):
+    with explain_missing(f"actorlib {name}"):
         if name == "logs":
             from actorlib._features.logs.runtime import logs
 
@@ -173,14 +159,14 @@ def find_query(name: str) -> Query | None:
 
 
 @contextmanager
-def needed_for(verb: str) -> Generator[None]:
-    """Names what a user has asked for if a part of actorlib is missing for it.
+def explain_missing(request: str) -> Generator[None]:
+    """Translates the failed import of a part of actorlib into an error for the user.
 
     Args:
-        verb: What the user has asked for.
+        request: What the user has requested, for the message.
 
     Raises:
-        UnsupportedOptionError: A package that is imported inside the block is missing.
+        UnsupportedOptionError: A module of actorlib that the block imports is missing.
     """
     try:
         yield
@@ -188,6 +174,6 @@ def needed_for(verb: str) -> Generator[None]:
         if not str(error.name).startswith("actorlib."):
             raise
         raise UnsupportedOptionError(
-            f"{verb} needs {error.name}, which this installation of actorlib does not "
-            "have"
+            f"{request} needs {error.name}, which this installation of actorlib does "
+            "not have"
         ) from error

@@ -119,7 +119,7 @@ def fake_devices(
     def fake(*words: str) -> None:
         from actorlib._core.engine import find_engine  # noqa: PLC0415  # few ask
         from actorlib.accelerators import families  # noqa: PLC0415  # few ask
-        from actorlib.accelerators.fake_devices import made_up  # noqa: PLC0415  # few ask
+        from actorlib.accelerators.fake_devices import fake_detections  # noqa: PLC0415  # few ask
 
         if not words or not all(isinstance(word, str) for word in cast("Any", words)):
             raise TypeError(
@@ -127,7 +127,7 @@ def fake_devices(
                 f"without any, not {words!r}"
             )
         devices = ", ".join(words)
-        made_up(devices, families())
+        fake_detections(devices, families())
         if find_engine() is not None:
             raise RuntimeError(
                 f"fake_devices({devices!r}): a runtime is running already, which has "

@@ -42,7 +42,7 @@ PARTS = (
 )
 """Modules that many workers import when they need them; the template does so ahead."""
 
-LEFTOVERS = ("actorlib._features.cgroups.leftovers",)
+LEFTOVERS = ("actorlib._features.cgroups.files",)
 """Modules that clean up after an owner that was killed. The template calls the function
 ``remove_leftovers`` of each with the owner's process id."""
 

@@ -1,35 +1,35 @@
 """Accelerators: finds the devices of a machine, and shows a process only its own.
 
-A *family* is the devices of one vendor, and the class that finds and masks them. What
-all families have in common, in reading order:
+A *family* is the devices of one vendor, and the class that finds and masks them. The
+common parts, in reading order:
 
-* ``base``: values (a device, a share of it, a lease), and ``Accelerator``, the class
-  that a family derives from.
-* ``host``: the only window on the machine, so that a recorded machine is a test.
+* ``base``: values (a device, a share of it, a lease), and ``Accelerator``, the base
+  class of families.
+* ``host``: the only access to the machine, so that a recorded machine is a test.
 * ``masks``: reads visibility variables as the vendors' own software does.
-* ``types``: what models are called, for ``accelerator_type``.
-* ``discovery``: lists all families, and asks them side by side what they have.
-* ``fake_devices``: makes devices up, for programs that are tried without hardware.
-* ``inventory``: draws up what a runtime may grant; turns a lease into an environment,
-  and into the ids that the user is told.
-* ``claims``, ``held_names``: tell other programs which devices this one has, and who
-  else has them.
-* ``files``, ``pci``: read device files, and what sysfs says of a PCI device.
+* ``types``: the names of models, for ``accelerator_type``.
+* ``discovery``: lists all families, and asks all of them at once for their devices.
+* ``fake_devices``: fake devices, for trying programs without hardware.
+* ``inventory``: the devices that a runtime may grant; turns a lease into an environment
+  and into the ids that the user sees.
+* ``claims``, ``held_names``: tell other programs which devices this one uses, and read
+  their claims.
+* ``files``, ``pci``: read device files and the PCI ids in sysfs.
 
 The families, each beginning with its vendor's rules and their sources:
 
-* ``nvidia``, with ``nvml``, ``nvidia_driver`` and ``nvidia_masks``: its cards as NVML
-  knows them, as the kernel does without NVML, and what a mask calls them.
-* ``amd``, with ``rocm``: its cards as ROCm numbers them.
-* ``intel``, with ``levelzero`` and ``intel_masks``: its cards as Level Zero numbers
-  them, and oneAPI's two masks.
+* ``nvidia``, with ``nvml``, ``nvidia_driver`` and ``nvidia_masks``: cards as listed by
+  NVML or, without it, by the kernel, and their names in masks.
+* ``amd``, with ``rocm``: cards with ROCm's numbers.
+* ``intel``, with ``levelzero`` and ``intel_masks``: cards with Level Zero's numbers,
+  and oneAPI's two masks.
 * ``apple``, ``metax``: the other GPUs, one file each.
 * ``tpu``, ``neuron``, ``gaudi``, ``ascend``, ``rbln``, ``furiosa``, ``mobilint``,
   ``tenstorrent``: the other kinds, one file each. ``mobilint`` is the shortest, and a
   model for a new one.
 
 A new family is a class derived from ``Accelerator``: in a file here and in the list of
-``discovery``, or in a package of its own that names it as an entry point.
+``discovery``, or in a separate package with an entry point.
 """
 
 from __future__ import annotations

@@ -1,20 +1,21 @@
 """AMD's GPUs, found in the kernel and masked by ``ROCR_VISIBLE_DEVICES``.
 
-Two layers of masks lie on each other (AMD's page on GPU isolation; ROCR-Runtime and
-clr), and both are ours to write:
+There are two layers of masks (AMD's page on GPU isolation; ROCR-Runtime and clr), and
+we write both:
 
 * ROCr's, below all ROCm software: indices of the machine and ``GPU-`` UUIDs, mixed. A
-  repeated entry ends it; empty, it hides every GPU.
-* HIP's, which **counts what the first one left**: ``HIP_VISIBLE_DEVICES``, or
-  ``CUDA_VISIBLE_DEVICES`` where that is not set. An empty one is no mask to HIP, yet
-  hides all from PyTorch and Ray: whoever writes it means that. In its source
-  ``GPU_DEVICE_ORDINAL`` is OpenCL's alone; AMD's documents say HIP's as well, so it
-  counts where HIP has no word of its own.
+  repeated entry ends the list. An empty list hides every GPU.
+* HIP's, which **counts the devices that the first one leaves**:
+  ``HIP_VISIBLE_DEVICES``, or ``CUDA_VISIBLE_DEVICES`` if that is unset. HIP ignores an
+  empty one, but it hides all devices from PyTorch and Ray, so it hides all here. In
+  HIP's source ``GPU_DEVICE_ORDINAL`` is for OpenCL only; AMD's documents name it for
+  HIP, too, so it counts if HIP's own variables are unset.
 
-``ROCR=1`` beside ``HIP=1`` therefore shows nothing. We give ROCr the machine's ids and
-HIP ``0,1,...``, never longer than ROCr's list, which PyTorch refuses. Other variables
-are set to the same only where the owner has them: on a machine with NVIDIA cards as
-well, ``CUDA_VISIBLE_DEVICES`` is not ours alone. vLLM wants it equal to HIP's.
+``ROCR=1`` together with ``HIP=1`` therefore shows nothing. We give ROCr the machine's
+ids and HIP ``0,1,...``, never longer than ROCr's list, which PyTorch refuses. Other
+variables get the same value only if the owner has set them: on a machine that also has
+NVIDIA cards, ``CUDA_VISIBLE_DEVICES`` is for those, too. vLLM requires it to equal
+HIP's.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import GPU
-from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
+from actorlib.accelerators.base import Accelerator, Detection, Device, reject
 from actorlib.accelerators.files import why_none
 from actorlib.accelerators.masks import Mask, choose
 from actorlib.accelerators.rocm import ROCR, find_gpus, read_layer
@@ -48,37 +49,36 @@ class Amd(Accelerator):
     nosets = (f"RAY_EXPERIMENTAL_NOSET_{_HIP}", f"RAY_EXPERIMENTAL_NOSET_{ROCR}")
 
     def detect(self, host: Host) -> Detection:
-        """Finds the GPUs that both layers leave, in the order of the upper one."""
-        found, rejected = find_gpus(host, self.family)
-        if not found:
-            reason = why_none(found, rejected)
-            return self.select(found, host.environ, rejected=rejected, reason=reason)
+        """Lists the GPUs that both layers leave, in the order of the upper one."""
+        gpus, rejected = find_gpus(host, self.family)
+        if not gpus:
+            reason = why_none(gpus, rejected)
+            return self.select(gpus, host.environ, rejected=rejected, reason=reason)
         upper = next((name for name in (_HIP, *_SHARED) if name in host.environ), _HIP)
         masks = [m for name in (ROCR, upper) if (m := read_layer(name, host.environ))]
         reasons: list[str] = []
         for mask in masks:
-            names = [(str(place), d.uuid or "") for place, d in enumerate(found)]
+            names = [(str(place), d.uuid or "") for place, d in enumerate(gpus)]
             places, cut = choose(mask, names)
             reasons.append(cut)
-            why = f"hidden by {mask.said}"
             rejected += [
-                Rejected(name=f"GPU {d.id}", why=why, model=d.model)
-                for place, d in enumerate(found)
+                reject(d, f"hidden by {mask.said}")
+                for place, d in enumerate(gpus)
                 if place not in places
             ]
             chosen = zip(places, mask.entries, strict=False)
-            found = tuple(_called(found[place], entry) for place, entry in chosen)
+            gpus = tuple(_renamed(gpus[place], entry) for place, entry in chosen)
         return Detection(
             family=self.family,
-            devices=tuple(replace(d, index=index) for index, d in enumerate(found)),
-            outer=tuple(d.id for d in found) if masks else None,
+            devices=tuple(replace(d, index=index) for index, d in enumerate(gpus)),
+            outer=tuple(d.id for d in gpus) if masks else None,
             said=" and ".join(mask.said for mask in masks),
             reason="; ".join(filter(None, reasons)),
             rejected=tuple(rejected),
         )
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """Reads ROCr's and HIP's layers. Without a device, CUDA's is NVIDIA's alone."""
+        """Reads ROCr's and HIP's layers. Without a device, CUDA's is NVIDIA's."""
         lower, upper = read_layer(ROCR, environ), read_layer(_HIP, environ)
         if lower is None or upper is None:
             return lower or upper
@@ -92,7 +92,7 @@ class Amd(Accelerator):
         )
 
     def formed(self, devices: Sequence[Device], form: str | None) -> tuple[Device, ...]:
-        """Indices, or UUIDs for those whose UUIDs the owner's mask names."""
+        """Sets indices, or UUIDs where the owner's mask has UUIDs."""
         if form == "index":
             return tuple(devices)
         unknown = next((d.id for d in devices if d.uuid is None), None)
@@ -106,15 +106,15 @@ class Amd(Accelerator):
         environ: Mapping[str, str],
         every: Sequence[Device],
     ) -> dict[str, str | None]:
-        """ROCr's layer by the machine's ids, and all above it from 0."""
+        """Writes ROCr's layer with the machine's ids, and the upper ones from 0."""
         relative = ",".join(map(str, range(len(devices))))
-        above = (_HIP, *(name for name in _SHARED if name in environ))
-        shown = super().environment(devices, environ, every)
-        return shown | dict.fromkeys(above, relative)
+        upper = (_HIP, *(name for name in _SHARED if name in environ))
+        mask = super().environment(devices, environ, every)
+        return mask | dict.fromkeys(upper, relative)
 
 
-def _called(device: Device, entry: str) -> Device:
-    """Returns a device as the owner's mask calls it, its index kept for ``formed``."""
+def _renamed(device: Device, entry: str) -> Device:
+    """Renames a device to its UUID if the owner's mask uses that."""
     if entry.isdecimal() or device.uuid is None or device.id == device.uuid:
         return device
     return replace(device, id=device.uuid, entry=device.id)

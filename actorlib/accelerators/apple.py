@@ -1,11 +1,11 @@
-"""The GPU of Apple silicon, which nothing can hide and nothing can select.
+"""The GPU of Apple silicon, which cannot be hidden or selected.
 
-Such a Mac has one GPU, on the chip of its CPUs and with their memory. Metal has no
-visibility variable, so an actor is told its id and its environment is left alone. The
-chip's name is the processor's; ``system_profiler`` could tell more, and takes seconds.
+Such a Mac has one GPU, on the chip of its CPUs, which shares their memory. Metal has no
+visibility variable, so an actor gets the id, and its environment is not changed. The
+chip's name is the processor's. ``system_profiler`` knows more, but takes seconds.
 
-Its memory stays unknown: it is the machine's, and what of it Metal lets the GPU have
-is said by Metal alone. An Intel Mac has no GPU in Ray's eyes, and none in ours.
+Its memory is unknown: it is the machine's, and only Metal knows how much of it the GPU
+may use. An Intel Mac has no GPU for Ray, and none here.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ class Apple(Accelerator):
     visible_env = ""
 
     def detect(self, host: Host) -> Detection:
-        """Finds the GPU of the chip, if this is an Apple silicon Mac."""
+        """Returns the GPU of the chip, if this is an Apple silicon Mac."""
         if (host.system, host.architecture) != ("darwin", "arm64"):
             return Detection(family=self.family)
-        told = host.output("sysctl", "-n", "machdep.cpu.brand_string") or ""
-        chip = _CHIP.search(told)
+        name = host.output("sysctl", "-n", "machdep.cpu.brand_string") or ""
+        chip = _CHIP.search(name)
         gpu = Device(
             family=self.family,
             kind=self.kind.name,
-            index=0,
             id="0",
-            model=told.strip() or None,
+            model=name.strip() or None,
             type="-".join(filter(None, chip.groups())) if chip else None,
             integrated=True,
             source="sysctl machdep.cpu.brand_string",

@@ -1,7 +1,7 @@
-"""The values of hardware, and ``Accelerator``: what a vendor's family has to do.
+"""The values of hardware, and ``Accelerator``: the interface of a vendor's family.
 
-A family finds devices (``detect``) and masks them (``environment``). The rest has
-defaults, for a vendor whose variable is a list of numbers between commas.
+A family finds devices (``detect``) and masks them (``environment``). The other methods
+have defaults for a vendor whose variable is a list of numbers between commas.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ class Device:
 
     Attributes:
         family: The vendor's family, for example ``"nvidia"``.
-        kind: The resource it counts as, for example ``"GPU"``.
+        kind: The resource that it counts as, for example ``"GPU"``.
         index: Its place among the devices of its kind that the owner may use, from 0.
-        id: What the user is told it is called: a number of the machine, a UUID, or the
-            word of the owner's own visibility variable. Stable for the life of the
-            runtime.
-        entry: What the visibility variable of a process says for it; empty if that is
+            ``Accelerator.select`` sets it.
+        id: Its name for the user: a number of the machine, a UUID, or the entry of the
+            owner's own visibility variable. Stable for the life of the runtime.
+        entry: Its entry in the visibility variable of a process; empty if that is
             ``id``.
         uuid: The vendor's own identity, or None if unknown.
         pci: Its PCI address, for example ``"0000:3b:00.0"``, or None if unknown.
         model: The product name, or None if unknown.
-        type: What ``accelerator_type`` calls the model, or None if unknown.
+        type: The model's name for ``accelerator_type``, or None if unknown.
         memory: Its memory in bytes, or None if unknown.
-        parent: The UUID of the card it is a part of, or None if it is whole.
+        parent: The UUID of the card that it is a part of, or None if it is whole.
         peers: The UUIDs (ids, where those are unknown) of the devices that it reaches
             without passing through the host: over NVLink, XGMI and the like.
         integrated: Whether it is part of a CPU and shares the machine's memory. Such a
             device is granted only where its kind has no other.
-        logical: True for a device that was declared and not found.
+        logical: Whether it was declared and not found.
         source: How it was found, for example ``"NVML"``.
     """
 
     family: str
     kind: str
-    index: int
+    index: int = 0
     id: str
     entry: str = ""
     uuid: str | None = None
@@ -69,12 +69,12 @@ class Device:
 
     @property
     def written(self) -> str:
-        """What the visibility variable of a process says for it."""
+        """Its entry in the visibility variable of a process."""
         return self.entry or self.id
 
     @property
     def key(self) -> str:
-        """What other devices call it among their ``peers``."""
+        """Its name among the ``peers`` of other devices."""
         return self.uuid or self.id
 
 
@@ -88,7 +88,7 @@ class Share:
 
     @property
     def nbytes(self) -> int | None:
-        """Bytes of the device's memory that it stands for; None if that is unknown."""
+        """The bytes of the device's memory in this share; None if unknown."""
         memory = self.device.memory
         return None if memory is None else memory * self.units // UNITS
 
@@ -96,7 +96,7 @@ class Share:
 @public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """What one actor holds, from its placement until its process is gone.
+    """The resources that one actor holds, from its placement to the end of its process.
 
     Attributes:
         amounts: Units (bytes for ``"memory"``) by resource name, devices included.
@@ -115,7 +115,7 @@ class Lease:
         return [share for share in self.shares if share.device.kind == kind]
 
     def split(self, name: str) -> tuple[Lease, Lease]:
-        """Splits it in two: what it has of a counted resource, and the rest."""
+        """Splits it in two: its amount of a counted resource, and the rest."""
         own = {name: self.amounts[name]} if name in self.amounts else {}
         rest = {n: amount for n, amount in self.amounts.items() if n != name}
         return Lease(amounts=own), Lease(amounts=rest, shares=self.shares)
@@ -131,11 +131,11 @@ class Lease:
 @public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """A candidate that is not offered, and why.
+    """A candidate that is not offered, and the reason.
 
     Attributes:
-        name: What it is called, for example ``"/dev/accel0"`` or ``"GPU 2"``.
-        why: Why it is left out, for people.
+        name: Its name, for example ``"/dev/accel0"`` or ``"GPU 2"``.
+        why: The reason, for people.
         model: The product name, or None if unknown.
     """
 
@@ -144,22 +144,28 @@ class Rejected:
     model: str | None = None
 
 
+def reject(device: Device, why: str) -> Rejected:
+    """Makes the rejection of a device."""
+    return Rejected(name=f"{device.kind} {device.id}", model=device.model, why=why)
+
+
 @public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """The outcome of asking one family what it has.
+    """The devices that one family has found.
 
     Attributes:
         family: The family.
-        devices: What the owner may use, in index order.
+        devices: The devices that the owner may use, in index order.
         outer: The entries of the owner's own visibility variable that lead to a device
             (all of them, where no hardware was found to compare), or None if it was
-            unset. Actors get ids from among them only.
-        reason: Why there is nothing, or why something was left out; empty if all is
-            plain.
-        rejected: What was looked at and is not offered, each with its reason.
+            unset.
+            Actors get only ids from this list.
+        reason: Why there is nothing, or why something was left out; else empty.
+        rejected: The candidates that are not offered, each with its reason.
         said: The owner's own visibility variable as it was set, for messages; empty if
-            it was not.
+            it
+            was unset.
     """
 
     family: str
@@ -179,40 +185,46 @@ class Accelerator(ABC):
     Attributes:
         family: One word, for example ``"nvidia"``.
         kind: The resource that its devices count as.
-        visible_env: The variable that tells its frameworks what they may see, or the
+        visible_env: The variable that tells frameworks which devices they may see, or
+            the
             empty string if there is none.
-        syntax: How that variable is written.
+        removed_envs: Variables that would contradict ``visible_env``: they are removed
+            from
+            the environment of actors.
+        syntax: How ``visible_env`` is written.
         takes_uuids: Whether its masks may be written by UUID.
-        nosets: The variables by which a user forbids us to write ``visible_env``, as
-            Ray's users know them.
+        nosets: The variables by which a user forbids us to write ``visible_env``, as in
+            Ray.
     """
 
     family: ClassVar[str]
     kind: ClassVar[Kind]
     visible_env: ClassVar[str]
+    removed_envs: ClassVar[tuple[str, ...]] = ()
     syntax: ClassVar[Syntax] = PLAIN
     takes_uuids: ClassVar[bool] = False
     nosets: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
-        """Derives ``nosets`` from ``visible_env`` where a family does not say."""
+        """Derives ``nosets`` from ``visible_env`` if a family does not set it."""
         variable = cls.__dict__.get("visible_env")
         if variable and "nosets" not in cls.__dict__:
             cls.nosets = (f"RAY_EXPERIMENTAL_NOSET_{variable}",)
 
     @abstractmethod
     def detect(self, host: Host) -> Detection:
-        """Finds the devices the owner may use, in index order.
+        """Returns the devices that the owner may use, in index order.
 
-        It reads the machine only through ``host`` and keeps the reason for whatever
-        it does not offer. It may raise and may hang: the caller limits both.
+        It reads the machine only through ``host``, and gives the reason for each
+        candidate that
+        it does not offer. It may raise and may hang: the caller handles both.
 
         Args:
             host: The machine.
         """
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """Reads what the owner may see from its variables alone; None for all."""
+        """Reads the owner's mask from its variables alone; None if all is visible."""
         if not self.visible_env:
             return None
         value = environ.get(self.visible_env)
@@ -230,13 +242,15 @@ class Accelerator(ABC):
 
         Args:
             found: Every device of the machine, in the order of the vendor's numbers;
-                their ``id`` is what a mask calls them.
+                their
+                ``id`` is their name in a mask.
             environ: The owner's environment.
-            rejected: What was found and cannot be offered. Default: ().
+            rejected: The candidates that cannot be offered. Default: ().
             reason: Why there is nothing, or what went wrong. Default: empty, for none.
 
         Returns:
-            The devices that may be granted, in the mask's order; the others among the
+            The devices that may be granted, in the mask's order. The hidden ones are
+            among the
             rejected.
         """
         mask = self.mask(environ)
@@ -259,11 +273,7 @@ class Accelerator(ABC):
             rejected=(
                 *rejected,
                 *(
-                    Rejected(
-                        name=f"{found[place].kind} {found[place].id}",
-                        model=found[place].model,
-                        why=f"hidden by {mask.said}" if mask else "",
-                    )
+                    reject(found[place], f"hidden by {mask.said}" if mask else "")
                     for place in sorted(hidden)
                 ),
             ),
@@ -278,8 +288,9 @@ class Accelerator(ABC):
 
         Args:
             devices: All of the family that may be granted.
-            form: ``"index"`` or, where the family takes UUIDs, ``"uuid"``; None for
-                what is best here.
+            form: ``"index"`` or, where the family takes UUIDs, ``"uuid"``; None for the
+                best
+                form here.
 
         Raises:
             ValueError: A device cannot be written in that form.
@@ -287,15 +298,16 @@ class Accelerator(ABC):
         return tuple(devices)
 
     def declare(self, count: int, detection: Detection) -> tuple[Device, ...]:
-        """Returns the devices of a runtime that was told it has ``count`` of them.
+        """Returns the devices of a runtime for which ``count`` of them were declared.
 
-        Found devices come first; what is missing is made up of logical ones, as a
-        count is a declaration and not a measurement. They are named by what is left of
-        the owner's visibility variable, or by the lowest indices that are free.
+        Found devices come first. Logical ones fill the rest, as a count is a
+        declaration and
+        not a measurement. Their names are the unused entries of the owner's visibility
+        variable, or the lowest free indices.
 
         Args:
-            count: How many devices the runtime is told to have, 0 or more.
-            detection: What was found.
+            count: The declared number of devices, 0 or more.
+            detection: The devices that were found.
 
         Raises:
             ValueError: The owner's visibility variable names fewer than ``count``.
@@ -309,15 +321,15 @@ class Accelerator(ABC):
                 f"{len(outer)}: {','.join(outer) or 'none'}{why}. "
                 f"Declare at most {len(outer)}, or set the variable to more"
             )
-        found = detection.devices[:count]
-        taken = {device.id for device in detection.devices}
+        first = detection.devices[:count]
+        used = {device.id for device in detection.devices}
         if outer is None:
-            # A logical device is written as it is called: not as a real one is.
-            taken |= {device.written for device in detection.devices}
+            # The id of a logical device is its entry, so it must be unused as an entry.
+            used |= {device.written for device in detection.devices}
         names = map(str, itertools.count()) if outer is None else iter(outer)
-        free = (name for name in names if name not in taken)
-        missing = range(len(found), count)
-        return found + tuple(
+        free = (name for name in names if name not in used)
+        missing = range(len(first), count)
+        return first + tuple(
             Device(
                 family=self.family,
                 kind=self.kind.name,
@@ -339,17 +351,18 @@ class Accelerator(ABC):
 
         Args:
             devices: In index order; empty to hide the whole family.
-            environ: What the actor's process would have without them.
+            environ: The environment of the actor's process without them.
             every: All devices of the family that the runtime may grant.
 
         Returns:
-            Values by name; None where a variable has to be removed.
+            Values by name; None for a variable that has to be removed.
         """
         if not self.visible_env:
             return {}
-        return {self.visible_env: ",".join(device.written for device in devices)}
+        entries = ",".join(device.written for device in devices)
+        return {self.visible_env: entries, **dict.fromkeys(self.removed_envs)}
 
 
 def _names(device: Device) -> tuple[str, ...]:
-    """Returns what a mask may call a device: its number, or its UUID."""
+    """Returns the names of a device in masks: its number and its UUID."""
     return (device.id,) if device.uuid is None else (device.id, device.uuid)

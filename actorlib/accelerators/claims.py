@@ -1,12 +1,12 @@
-"""Claims the devices of a runtime, so that other programs of the same user can tell.
+"""Claims the devices of a runtime, so that other programs of the same user know it.
 
 Two programs on one machine know nothing of each other: both would begin with GPU 0. So
-a runtime claims each device that it may grant: it holds a name that the others can read
-(``held_names``), which tells the device and who holds it.
+a runtime claims each device that it may grant: it holds a name that other programs can
+read (``held_names``). The name has the device and the process id.
 
-A claim refuses nobody: programs may share a device by intention. Whoever wants devices
-for itself looks and claims while it holds one more name, so that of two who look at
-once only one finds a device free.
+A claim refuses no other program: programs may share a device by intention. A program
+that wants free devices reads the claims and makes its own while it holds a lock, which
+is one more name. So of two programs that do this at once, only one finds a device free.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOCK = "choosing"
 _PATIENCE = 5.0
 _PAUSE = 0.005
 _SHOWN = 60
-"""How much of a command line is shown."""
+"""The longest shown part of a command line."""
 
 
 @public("actorlib.accelerators")
@@ -41,21 +41,21 @@ class Claimant:
 
     Attributes:
         pid: Its process id.
-        program: Its command line, or as much as is shown of it; empty if unknown.
+        program: Its command line, maybe shortened; empty if unknown.
     """
 
     pid: int
     program: str = ""
 
     def __str__(self) -> str:
-        """Names it: ``'python train.py' (pid 812)``."""
+        """Describes it: ``'python train.py' (pid 812)``."""
         pid = f"pid {self.pid}"
         return f"{self.program!r} ({pid})" if self.program else pid
 
 
 @final
 class DeviceClaims:
-    """The claims of one runtime, and a look at those of others.
+    """The claims of one runtime, and access to the claims of others.
 
     Every method may touch the disk, so none belongs on an event loop.
 
@@ -71,7 +71,7 @@ class DeviceClaims:
 
     @contextlib.contextmanager
     def choosing(self) -> Generator[None]:
-        """Keeps others who choose free devices out, inside the block.
+        """Excludes other programs that choose free devices, inside the block.
 
         Raises:
             TimeoutError: Another program has been choosing for five seconds.
@@ -96,23 +96,23 @@ class DeviceClaims:
             release()
 
     def claimants(self, devices: Iterable[Device]) -> dict[Device, list[Claimant]]:
-        """Tells who else has claimed some of these devices; the others are left out."""
+        """Returns the other claimants of these devices; without the unclaimed ones."""
         wanted = {_key(device): device for device in devices}
-        found: dict[Device, list[Claimant]] = {}
+        claims: dict[Device, list[Claimant]] = {}
         if not wanted:
-            return found
+            return claims
         for name in self._names.held():
-            key, _, said = name.rpartition("/")
-            if key in wanted and said.isdecimal() and (pid := int(said)) != os.getpid():
+            key, _, text = name.rpartition("/")
+            if key in wanted and text.isdecimal() and (pid := int(text)) != os.getpid():
                 claimant = self._claimant(pid)
                 if claimant is not None:
-                    found.setdefault(wanted[key], []).append(claimant)
-        return found
+                    claims.setdefault(wanted[key], []).append(claimant)
+        return claims
 
     def claim(self, devices: Iterable[Device]) -> None:
         """Claims devices, until :meth:`release` or the end of this process.
 
-        Where a claim cannot be written, others do not see it: nothing else changes.
+        If a claim cannot be made, other programs do not see it. It has no other effect.
         """
         for device in devices:
             with contextlib.suppress(OSError):
@@ -127,13 +127,13 @@ class DeviceClaims:
             self._held.pop()()
 
     def _claimant(self, pid: int) -> Claimant | None:
-        """Returns a living process of this user."""
+        """Returns a living process of this user; None for any other."""
         if self._host.system != "linux":
             return Claimant(pid)
         status = self._host.read_text(f"/proc/{pid}/status") or ""
-        said = re.search(r"^Uid:\s+(.*)$", status, re.MULTILINE)
-        if said is None or str(os.getuid()) not in said[1].split():
-            return None  # anybody may bind a name
+        uids = re.search(r"^Uid:\s+(.*)$", status, re.MULTILINE)
+        if uids is None or str(os.getuid()) not in uids[1].split():
+            return None  # any user may hold a name
         words = (self._host.read_text(f"/proc/{pid}/cmdline") or "").split("\0")
         program = " ".join(filter(None, words))
         short = f"{program[: _SHOWN - 1]}…" if len(program) > _SHOWN else program
@@ -141,21 +141,21 @@ class DeviceClaims:
 
 
 def describe_claims(claims: Mapping[Device, Iterable[Claimant]]) -> str:
-    """Says who holds which devices: ``GPU 0, 1 by 'python train.py' (pid 812)``."""
-    held: dict[tuple[str, str], list[str]] = {}
+    """Describes claims: ``GPU 0, 1 by 'python train.py' (pid 812)``."""
+    groups: dict[tuple[str, str], list[str]] = {}
     for device in sorted(claims, key=lambda device: (device.kind, device.index)):
         who = describe_claimants(claims[device])
-        held.setdefault((device.kind, who), []).append(device.id)
+        groups.setdefault((device.kind, who), []).append(device.id)
     return "; ".join(
-        f"{kind} {', '.join(ids)} by {who}" for (kind, who), ids in held.items()
+        f"{kind} {', '.join(ids)} by {who}" for (kind, who), ids in groups.items()
     )
 
 
 def describe_claimants(claimants: Iterable[Claimant]) -> str:
-    """Names those who have claimed a device."""
+    """Joins the descriptions of claimants."""
     return " and ".join(map(str, sorted(claimants, key=lambda one: one.pid)))
 
 
 def _key(device: Device) -> str:
-    """Names a device alike in every program, whatever its masks are."""
+    """Returns the name of a device, which does not depend on a program's masks."""
     return f"{device.family}/{device.uuid or device.pci or device.id}"

@@ -1,6 +1,6 @@
-"""Lists all families, and asks them side by side what they have on this machine.
+"""Lists all families, and asks all of them at once for their devices.
 
-A vendor's SDK may raise or hang: that costs its own family, and no other.
+A vendor's SDK may raise or hang: that affects only its own family.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENTRY_POINT = "actorlib.accelerators"
 """The group of entry points by which other packages add families."""
 
 _FAKE = "ACTORLIB_FAKE_DEVICES"
-"""The variable that has devices made up: see ``fake_devices``."""
+"""The variable that asks for fake devices: see ``fake_devices``."""
 
 OURS = {
     "amd": "Amd",
@@ -45,18 +45,19 @@ OURS = {
     "mobilint": "Mobilint",
     "tenstorrent": "Tenstorrent",
 }
-"""Our families: the file and the class of each. Where several count as one kind, their
-devices are numbered in this order, which is the one in which Ray would choose."""
+"""Our families: the file and the class of each. If several families have one kind,
+their devices are numbered in this order, which is Ray's order of choice."""
 
 
 @public("actorlib.accelerators")
 @functools.cache
 def families() -> tuple[Accelerator, ...]:
-    """Returns every family that is known: ours, then those of installed packages.
+    """Returns all known families: ours, then those of installed packages.
 
-    A package adds one with an entry point of the group ``actorlib.accelerators`` that
-    names a class derived from Accelerator. One that cannot be loaded stays in the list
-    and tells why when it is asked what it has.
+    A package adds a family with an entry point of the group ``actorlib.accelerators``
+    that
+    names a class derived from Accelerator. A family that cannot be loaded stays in the
+    list, and its detection has the reason.
 
     Example:
         >>> import actorlib.accelerators
@@ -67,10 +68,10 @@ def families() -> tuple[Accelerator, ...]:
         getattr(import_module(f"actorlib.accelerators.{file}"), name)()
         for file, name in OURS.items()
     ]
-    known = {family.family for family in ours}
+    names = {family.family for family in ours}
     for point in _points():
-        family = _loaded(point, known)
-        known.add(family.family)
+        family = _loaded(point, names)
+        names.add(family.family)
         ours.append(family)
     return tuple(ours)
 
@@ -79,30 +80,33 @@ def families() -> tuple[Accelerator, ...]:
 def discover(
     host: Host, asked: Sequence[Accelerator] | None = None, limit: float = 5.0
 ) -> tuple[Detection, ...]:
-    """Asks every family what it has on this machine, side by side.
+    """Asks every family for its devices on this machine, all at once.
 
-    A probe that raises or does not answer costs its own family and no other, and the
-    reason is kept. It blocks, so it belongs in a thread beside an event loop.
+    A probe that raises or does not answer affects only its own family, and the reason
+    is
+    kept. This blocks, so it belongs in a thread beside an event loop.
 
     Args:
         host: The machine.
-        asked: Whom to ask; None for every family. Default: None.
-        limit: How many seconds all of them have together. A probe that takes longer is
-            left behind in its daemon thread. Default: 5.0.
+        asked: The families to ask; None for all families. Default: None.
+        limit: The time limit in seconds for all of them together. A probe that takes
+            longer
+            is abandoned in its daemon thread. Default: 5.0.
 
     Returns:
-        One detection per family, in the order of the families. Nobody is asked where
-        the variable ``ACTORLIB_FAKE_DEVICES`` says what there is to be.
+        One detection per family, in the order of the families. If the variable
+        ``ACTORLIB_FAKE_DEVICES`` is set, no family is asked, and its devices are
+        returned.
 
     Raises:
-        ValueError: That variable names what there cannot be.
+        ValueError: That variable names devices that cannot exist.
     """
     every = families() if asked is None else asked
-    if said := host.environ.get(_FAKE):
-        from actorlib.accelerators.fake_devices import made_up  # noqa: PLC0415  # few ask
+    if text := host.environ.get(_FAKE):
+        from actorlib.accelerators.fake_devices import fake_detections  # noqa: PLC0415  # rarely used
 
         try:
-            return made_up(said, every)
+            return fake_detections(text, every)
         except ValueError as error:
             raise ValueError(f"{_FAKE}={error}") from None
     probes = [_start(family, host) for family in every]
@@ -117,39 +121,39 @@ def discover(
 
 def _points() -> tuple[EntryPoint, ...]:
     # The module that reads entry points takes as long to import as all our families
-    # together, and nearly always to find nothing.
-    if not _is_any_promised():
+    # together, and there are nearly always none.
+    if not _may_have_points():
         return ()
     metadata = import_module("importlib.metadata")
     return tuple(metadata.entry_points(group=ENTRY_POINT))
 
 
-def _is_any_promised() -> bool:
+def _may_have_points() -> bool:
     """Whether an installed package may have an entry point of our group.
 
-    Its metadata lie in folders on the path. Where they may lie elsewhere, in an archive
-    or with a finder of its own, the answer is yes: then they have to be read properly.
+    Metadata are usually in folders on the path. Where they may be elsewhere, in an
+    archive or behind a custom finder, the answer is yes: then they are read properly.
     """
     others = (finder for finder in sys.meta_path if finder is not PathFinder)
     if any(hasattr(finder, "find_distributions") for finder in others):
         return True
     try:
-        return any(map(_may_promise, map(Path, sys.path)))
+        return any(map(_may_name_points, map(Path, sys.path)))
     except OSError:
         return True
 
 
-def _may_promise(root: Path) -> bool:
+def _may_name_points(root: Path) -> bool:
     return root.is_file() or any(
-        ENTRY_POINT in told.read_text(encoding="utf-8", errors="replace")
+        ENTRY_POINT in file.read_text(encoding="utf-8", errors="replace")
         for kind in ("*.dist-info", "*.egg-info", "EGG-INFO")
-        for told in root.glob(f"{kind}/entry_points.txt")
+        for file in root.glob(f"{kind}/entry_points.txt")
     )
 
 
 def _start(family: Accelerator, host: Host) -> Future[Detection]:
     # No pool: it joins its threads when the interpreter ends, and a probe that hangs
-    # in a driver would hold up the exit as well.
+    # in a driver would block the exit.
     probe: Future[Detection] = Future()
     Thread(
         target=lambda: probe.set_result(_detect(family, host)),
@@ -161,30 +165,31 @@ def _start(family: Accelerator, host: Host) -> Future[Detection]:
 
 def _detect(family: Accelerator, host: Host) -> Detection:
     try:
-        found = family.detect(host)
-        _check(family, found)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # a vendor's fault is its own
+        detection = family.detect(host)
+        _check(family, detection)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # a vendor's fault
         return _nothing(family, host, f"{type(error).__name__}: {error}")
-    return found
+    return detection
 
 
-def _check(family: Accelerator, found: Detection) -> None:
-    """Holds a family to its own name and kind, by which all others find its devices.
+def _check(family: Accelerator, detection: Detection) -> None:
+    """Checks that a family returns only devices with its own name and kind.
 
     Raises:
-        ValueError: What was found is somebody else's.
+        ValueError: It does not.
     """
     own = (family.family, family.kind.name)
-    for said in {(found.family, own[1]), *((d.family, d.kind) for d in found.devices)}:
-        if said != own:
-            raise ValueError(f"detect() of {own} answers for {said}")
+    others = {(detection.family, own[1])}
+    for other in others.union((d.family, d.kind) for d in detection.devices):
+        if other != own:
+            raise ValueError(f"detect() of {own} answers for {other}")
 
 
 def _nothing(family: Accelerator, host: Host, reason: str) -> Detection:
-    """Returns a failed probe; the owner's mask holds for what is declared, too."""
+    """Returns a failed probe, with the owner's mask for declared devices."""
     try:
         mask = family.mask(host.environ)
-    except Exception as error:  # noqa: BLE001  # a vendor's fault is its own
+    except Exception as error:  # noqa: BLE001  # a vendor's fault
         mask, reason = None, f"{reason}; {type(error).__name__}: {error}"
     if mask is None:
         return Detection(family=family.family, reason=reason)
@@ -193,41 +198,41 @@ def _nothing(family: Accelerator, host: Host, reason: str) -> Detection:
     )
 
 
-def _loaded(point: EntryPoint, known: Collection[str]) -> Accelerator:
+def _loaded(point: EntryPoint, names: Collection[str]) -> Accelerator:
     try:
         family = point.load()()
         if not isinstance(family, Accelerator):
-            why = f"{point.value} is no Accelerator"
+            why = f"{point.value} is not an Accelerator"
         elif not (
             family.family and family.kind.name and hasattr(family, "visible_env")
         ):
             why = f"{point.value} lacks a family, a kind or a visible_env"
-        elif family.family in known:
+        elif family.family in names:
             why = f"there is a family {family.family!r} already"
         else:
             return family
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # a stranger's fault
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # another package's fault
         why = f"{type(error).__name__}: {error}"
-    return _Unloadable(point, why, known)
+    return _Unloadable(point, why, names)
 
 
 @final
 class _Unloadable(Accelerator):
-    """Stands for a family that a package promises and that cannot be loaded.
+    """Replaces a family of a package that cannot be loaded.
 
-    Its kind has no name and counts nothing: what it would have been is not known.
+    Its kind is unknown, so it has no name and counts nothing.
     """
 
     family = ""
     kind = Kind("")
     visible_env = ""
 
-    def __init__(self, point: EntryPoint, why: str, known: Collection[str]) -> None:
+    def __init__(self, point: EntryPoint, why: str, names: Collection[str]) -> None:
         whole = f"{point.name} = {point.value}"
-        name = whole if point.name in known else point.name
+        name = whole if point.name in names else point.name
         self.family = name  # type: ignore[misc]  # each instance has its own
         self._why = f"entry point {whole}: {why}"
 
     def detect(self, host: Host) -> Detection:  # noqa: ARG002
-        """Finds nothing, and says why."""
+        """Returns no devices, and the reason."""
         return Detection(family=self.family, reason=self._why)

@@ -1,11 +1,11 @@
-"""Devices that are made up, so that a program can be tried without hardware.
+"""Fake devices, so that a program can be tried without hardware.
 
-``ACTORLIB_FAKE_DEVICES="2xH100"`` in the environment of a program has its runtime
-believe that this is all there is: nobody looks for real ones. They have the kind, the
-type and the memory of the real ones, and are masked as those are. Nothing that counts
-what runs on a device knows them, and a framework finds none of them.
+With ``ACTORLIB_FAKE_DEVICES="2xH100"`` in its environment, the runtime of a program has
+exactly these devices and does not look for real ones. They have the kind, the type and
+the memory of real ones, and are masked like real ones. Tools that count processes on
+devices do not know them, and frameworks do not find them.
 
-What a family's driver does not tell of real devices is unknown of these, too.
+Facts that a family's driver does not report of real devices are unknown here, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 VARIABLE = "ACTORLIB_FAKE_DEVICES"
 NONE = "none"
 _MOST = 1024
-"""How many devices there may be of one word."""
+"""The most devices of one word."""
 _PART = re.compile(r"(?:(\d{1,6})\s*[xX*]\s*)?([A-Za-z].*)")
 
 
@@ -34,9 +34,9 @@ class Model(NamedTuple):
 
     Attributes:
         family: The family.
-        type: What ``accelerator_type`` calls it.
+        type: Its name for ``accelerator_type``.
         name: The product name.
-        size: Its nominal memory in GiB; 0 if its driver does not tell.
+        size: Its nominal memory in GiB; 0 if its driver does not report it.
     """
 
     family: str
@@ -120,34 +120,38 @@ MODELS = (
     Model("mobilint", types.MOBILINT_ARIES, "Mobilint ARIES"),
     Model("mobilint", types.MOBILINT_REGULUS, "Mobilint REGULUS"),
 )
-"""Every model that there is a name for in ``types``."""
+"""Every model with a name in ``types``."""
 
 
-def made_up(said: str, families: Sequence[Accelerator]) -> tuple[Detection, ...]:
-    """Returns what there would be on a machine with just these devices.
+def fake_detections(
+    text: str, families: Sequence[Accelerator]
+) -> tuple[Detection, ...]:
+    """Returns the detections of a machine with exactly these devices.
 
-    The owner's visibility variables hide none of them: they are about real ones.
+    The owner's visibility variables hide none of them: they apply to real devices.
 
     Args:
-        said: Numbers and words between commas, ``"2xH100, 4xTPU-V5E"``; a word is a
-            model (``"A100-80G"``), a kind (``"GPU"``) or a family (``"amd"``).
-            ``"none"`` is a machine without any.
-        families: Those there are.
+        text: Numbers and words between commas, ``"2xH100, 4xTPU-V5E"``; a word is a
+            model
+            (``"A100-80G"``), a kind (``"GPU"``) or a family (``"amd"``). ``"none"`` is
+            a
+            machine without devices.
+        families: All families.
 
     Returns:
         One detection per family, in their order.
 
     Raises:
-        ValueError: A word means nothing, or there cannot be so many.
+        ValueError: A word is unknown, or a number is too large.
     """
     counts: dict[str, list[Device]] = {family.family: [] for family in families}
-    for part in [] if said.strip().lower() == NONE else said.split(","):
-        count, device = _parsed(said, part.strip(), families)
+    for part in [] if text.strip().lower() == NONE else text.split(","):
+        count, device = _parsed(text, part.strip(), families)
         counts[device.family] += [device] * count
     for family in families:
         if family.family == "apple" and len(counts["apple"]) > 1:
-            raise ValueError(f"{said!r}: a Mac has one GPU, so ask for one")
-    reason = f"not looked for, as {VARIABLE} says what there is"
+            raise ValueError(f"{text!r}: a Mac has one GPU, so ask for one")
+    reason = f"not looked for, as {VARIABLE} is set"
     return tuple(
         replace(
             family.select(
@@ -164,48 +168,46 @@ def made_up(said: str, families: Sequence[Accelerator]) -> tuple[Detection, ...]
 
 
 def _parsed(
-    said: str, part: str, families: Sequence[Accelerator]
+    text: str, part: str, families: Sequence[Accelerator]
 ) -> tuple[int, Device]:
-    """Returns how many devices a part of the words means, and one of them."""
+    """Returns the number of devices that a part of the text means, and one of them."""
     match = _PART.fullmatch(part)
     if match is None:
         raise ValueError(
-            f"{said!r}: fake devices are written as '2xH100' or '2xH100, 1xL4', or "
+            f"{text!r}: fake devices are written as '2xH100' or '2xH100, 1xL4', or "
             f"{NONE!r} for a machine without any; {part!r} is not"
         )
     count = int(match[1] or 1)
     if not 1 <= count <= _MOST:
         raise ValueError(
-            f"{said!r}: of one kind there can be 1 to {_MOST} devices, not {count}"
+            f"{text!r}: of one kind there can be 1 to {_MOST} devices, not {count}"
         )
     device = _named(match[2].strip(), families)
     if device is None:
         raise ValueError(
-            f"{said!r}: {match[2].strip()!r} is no device that is known here. "
-            f"{_choice(families)}"
+            f"{text!r}: {match[2].strip()!r} is not a known device. {_choice(families)}"
         )
     return count, device
 
 
 def _named(word: str, families: Sequence[Accelerator]) -> Device | None:
-    """Returns a device that a word means: of a kind, of a family, or of a model."""
+    """Returns a device for the name of a kind, a family or a model; else None."""
     usual = sorted(families, key=lambda family: family.family != "nvidia")
     for family in usual:
         if word.lower() == family.family.lower() or word == family.kind.name:
             return _device(family)
     of = {family.family: family for family in families}
     is_met = types.matcher(word)
-    known = (_device(of[m.family], m) for m in MODELS if m.family in of)
-    # The closest comes first: AMD-Instinct-MI300X means no MI300X-HF.
-    found = [device for device in known if is_met(device)]
-    return next((d for d in found if d.type == word), next(iter(found), None))
+    devices = (_device(of[m.family], m) for m in MODELS if m.family in of)
+    # The closest comes first: AMD-Instinct-MI300X does not mean MI300X-HF.
+    matches = [device for device in devices if is_met(device)]
+    return next((d for d in matches if d.type == word), next(iter(matches), None))
 
 
 def _device(family: Accelerator, model: Model | None = None) -> Device:
     return Device(
         family=family.family,
         kind=family.kind.name,
-        index=0,
         id="",
         model=None if model is None else model.name,
         type=None if model is None else model.type,
@@ -217,7 +219,7 @@ def _device(family: Accelerator, model: Model | None = None) -> Device:
 
 
 def _choice(families: Iterable[Accelerator]) -> str:
-    """Lists every word that there is."""
+    """Lists every known word."""
     kinds = dict.fromkeys(f.kind.name for f in families if f.kind.name)
     names: dict[str, list[str]] = {}
     for model in MODELS:

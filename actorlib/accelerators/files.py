@@ -1,8 +1,8 @@
-"""Finds device files: what a process has to open to use a device, and often cannot.
+"""Lists device files, which a process has to open to use a device, and often cannot.
 
-A driver's sysfs lists every device of the machine, while a container is given the files
-of some. A device without a file, or with one that may not be opened, cannot be used,
-and both are what people ask about: "it is there, why do I not get it?".
+A driver's sysfs lists every device of the machine, but a container has only some of the
+files. A device without a file, or with one that may not be opened, cannot be used.
+People ask about both: "it is there, why do I not get it?".
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """The device files of a driver that makes one per device and numbers them.
+    """The device files of a driver that makes one numbered file per device.
 
     Attributes:
         present: Every character device, as number and path, by number.
-        usable: Those of them that this process may open.
+        usable: Those that this process may open.
         rejected: The others, and the devices that have no file here.
     """
 
@@ -35,13 +35,14 @@ class Files:
 
 
 def find_files(host: Host, prefix: str, listed: str = "") -> Files:
-    """Finds the device files that are called ``prefix`` and a number.
+    """Lists the device files whose names are ``prefix`` and a number.
 
     Args:
         host: The machine.
-        prefix: What comes before the number, for example ``"/dev/rbln"``.
-        listed: What comes before the number in the driver's sysfs, where all devices
-            of the machine are; empty if it has none.
+        prefix: The path before the number, for example ``"/dev/rbln"``.
+        listed: The path before the number in the driver's sysfs, which lists all
+            devices of
+            the machine; empty if there is none.
     """
     present = tuple(file for file in _numbered(host, prefix) if host.is_device(file[1]))
     faults = {path: why for _, path in present if (why := closed(host, path))}
@@ -61,7 +62,7 @@ def find_files(host: Host, prefix: str, listed: str = "") -> Files:
 
 
 def closed(host: Host, path: str) -> str:
-    """Says why a device file is of no use here; else is empty."""
+    """Returns why a device file is unusable here; empty if it is usable."""
     if not host.is_device(path):
         return f"there is no {path} here; give it to the container"
     if not host.can_open(path):
@@ -70,7 +71,7 @@ def closed(host: Host, path: str) -> str:
 
 
 def why_none(found: Sequence[Device], rejected: Sequence[Rejected]) -> str:
-    """Says why nothing is left of what there is; else is empty."""
+    """Returns why no device is usable, if some exist; else the empty string."""
     if found or not rejected:
         return ""
     first = rejected[0]

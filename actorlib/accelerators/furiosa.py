@@ -1,16 +1,16 @@
 """FuriosaAI's NPUs, found in ``/dev/rngd`` and masked by ``FURIOSA_DEVICES``.
 
 The variable names cards as ``npu:0,npu:3``. Bare numbers are read as well, and
-``npu:0:0-3``, some processing elements of card 0, is read as all of it: a card is
-granted whole, as in Ray. The ``furiosa_llm.LLM`` class takes every card whatever the
-variable says, unless it is handed over: ``devices=os.environ["FURIOSA_DEVICES"]``.
-That an empty variable hides every card is what Ray expects, and is not documented.
+``npu:0:0-3``, some processing elements of card 0, is read as the whole card: cards are
+granted whole, as in Ray. The ``furiosa_llm.LLM`` class ignores the variable and takes
+every card, unless it gets the value: ``devices=os.environ["FURIOSA_DEVICES"]``. Ray
+expects that an empty variable hides every card. This is not documented.
 
 The driver makes files per processing element and per fused run of them
-(``/dev/rngd/npu0pe0``, ``npu0pe0-3``) beside others such as ``npu0mgmt``; address and
+(``/dev/rngd/npu0pe0``, ``npu0pe0-3``) beside others such as ``npu0mgmt``. Address and
 UUID are in ``/sys/class/rngd_mgmt``, as the vendor's furiosa-smi-go reads them. That
-library calls everything under ``/dev/rngd`` an RNGD, and so does this: the larger
-cards (RNGD-S, RNGD-Max, RNGD+) are told apart by the SDK alone.
+library calls every device in ``/dev/rngd`` an RNGD, and so does this module: only the
+SDK distinguishes the larger cards (RNGD-S, RNGD-Max, RNGD+).
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ class Furiosa(Accelerator):
     syntax = Syntax(wanted="card such as npu:0", read=_read)
 
     def detect(self, host: Host) -> Detection:
-        """Finds the cards of which a processing element may be opened."""
+        """Lists the cards with a processing element that may be opened."""
         elements: dict[int, list[str]] = {}
         for path in host.glob("/dev/rngd/npu[0-9]*"):
             match = _ELEMENT.fullmatch(path)
             if match and host.is_device(path):
                 elements.setdefault(int(match[1]), []).append(path)
-        found: list[Device] = []
+        cards: list[Device] = []
         rejected: list[Rejected] = []
         for number, paths in sorted(elements.items()):
             if any(map(host.can_open, paths)):
-                found.append(_card(host, number))
+                cards.append(_card(host, number))
             else:
                 why = closed(host, paths[0])
                 rejected.append(Rejected(name=f"npu:{number}", why=why))
-        reason = why_none(found, rejected)
-        return self.select(found, host.environ, rejected=rejected, reason=reason)
+        reason = why_none(cards, rejected)
+        return self.select(cards, host.environ, rejected=rejected, reason=reason)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """Reads what the owner may see; whole cards, also where parts are named."""
+        """Reads the owner's mask; a part of a card counts as the whole card."""
         mask = super().mask(environ)
         pieces = (mask and environ[self.visible_env].split(",")) or ()
         parts = [p for p in pieces if (match := _ENTRY.fullmatch(p)) and match[2]]
@@ -76,7 +76,7 @@ class Furiosa(Accelerator):
         return replace(mask, reason="; ".join(filter(None, (mask.reason, why))))
 
     def formed(self, devices: Sequence[Device], form: str | None) -> tuple[Device, ...]:
-        """The devices with ``npu:`` before their numbers, which are the only form."""
+        """Writes ``npu:`` before the numbers, which are the only form."""
         checked = super().formed(devices, form)
         return tuple(replace(card, entry=f"npu:{card.id}") for card in checked)
 
@@ -86,7 +86,6 @@ def _card(host: Host, number: int) -> Device:
     return Device(
         family=Furiosa.family,
         kind=Furiosa.kind.name,
-        index=0,
         id=str(number),
         uuid=host.read_word(f"{folder}/device_uuid"),
         pci=host.read_word(f"{folder}/busname"),

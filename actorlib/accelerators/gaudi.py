@@ -1,16 +1,16 @@
 """Intel's Gaudis, found in ``/dev`` and masked by ``HABANA_VISIBLE_MODULES``.
 
-A card is ``/dev/accel/accel<N>``, or ``/dev/hl<N>`` of older drivers. The variable
-takes module ids, the places on the board, and not the numbers of the files: card 0 may
-be module 5, and numbers change at a restart while modules stay (Gaudi documentation).
-The driver's sysfs maps one to the other, so cards are named by their module and stand
-in that order. Where it does not (older drivers; in a container without it), the number
-has to do as the module's, and the reason says so.
+A card is ``/dev/accel/accel<N>``, or ``/dev/hl<N>`` of older drivers. The variable has
+module ids, the places on the board, and not the numbers of the files: card 0 may be
+module 5, and numbers change at a restart while modules stay (Gaudi documentation). The
+driver's sysfs maps one to the other, so the id of a card is its module, and cards are
+in that order. Where the map is missing (older drivers; in a container without sysfs),
+the number is used instead, and the reason says so.
 
-``HLS_MODULE_ID``, which forces one module, is removed from actors: one variable says
-what they have. ``HABANA_VISIBLE_DEVICES`` is for the container runtime and left alone.
-PCI ids are those of the habanalabs driver. Ray's own list has ``Intel-GAUDI`` alone;
-the other types are made as Ray makes them, of what PyTorch calls the cards.
+``HLS_MODULE_ID``, which forces one module, is removed from actors, as one variable
+defines their devices. ``HABANA_VISIBLE_DEVICES`` is for the container runtime and not
+changed. PCI ids are those of the habanalabs driver. Ray's own list has only
+``Intel-GAUDI``; the other types are made as in Ray, from PyTorch's names of the cards.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from actorlib.accelerators.files import closed, find_files, why_none
 from actorlib.accelerators.pci import read_pci
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from actorlib.accelerators.host import Host
 
 _VENDOR = "0x1da3"
@@ -51,9 +49,10 @@ class Gaudi(Accelerator):
     family = "gaudi"
     kind = HPU
     visible_env = "HABANA_VISIBLE_MODULES"
+    removed_envs = ("HLS_MODULE_ID",)
 
     def detect(self, host: Host) -> Detection:
-        """Finds the cards that may be opened, in the order of their modules."""
+        """Lists the cards that may be opened, in the order of their modules."""
         cards: list[tuple[int | None, Device]] = []
         rejected: list[Rejected] = []
         for path, folder, place in _files(host):
@@ -64,7 +63,6 @@ class Gaudi(Accelerator):
             card = Device(
                 family=self.family,
                 kind=self.kind.name,
-                index=0,
                 id=str(place),
                 pci=pci.address or address,
                 model=f"Intel {name}" if name else None,
@@ -72,43 +70,33 @@ class Gaudi(Accelerator):
                 source=path,
             )
             is_goya = pci.device == _GOYA
-            why = "a Goya card, which is no HPU" if is_goya else closed(host, path)
+            why = "a Goya card, which is not an HPU" if is_goya else closed(host, path)
             if why:
                 rejected.append(Rejected(name=path, why=why, model=card.model))
             else:
                 cards.append((host.read_number(f"{folder}/module_id"), card))
-        found = [card for _, card in cards]
-        reason = why_none(found, rejected)
+        hpus = [card for _, card in cards]
+        reason = why_none(hpus, rejected)
         # All by module or none: a number could be another card's module.
         modules = {module for module, _ in cards}
         if None not in modules and len(modules) == len(cards):
-            found = [replace(card, id=str(module)) for module, card in cards]
+            hpus = [replace(card, id=str(module)) for module, card in cards]
         else:
             reason = "the driver tells no module ids: cards are named by their number"
-        found.sort(key=lambda card: int(card.id))
-        return self.select(found, host.environ, rejected=rejected, reason=reason)
-
-    def environment(
-        self,
-        devices: Sequence[Device],
-        environ: Mapping[str, str],
-        every: Sequence[Device],
-    ) -> dict[str, str | None]:
-        """The modules, and nothing that would force one of them."""
-        changes = super().environment(devices, environ, every)
-        return changes | {"HLS_MODULE_ID": None}
+        hpus.sort(key=lambda card: int(card.id))
+        return self.select(hpus, host.environ, rejected=rejected, reason=reason)
 
 
 def _files(host: Host) -> list[tuple[str, str, int]]:
-    """The files of Gaudi cards, each with its folder in sysfs and its number."""
-    found: list[tuple[str, str, int]] = []
+    """Lists the files of Gaudi cards, each with its folder in sysfs and its number."""
+    files: list[tuple[str, str, int]] = []
     for place, path in find_files(host, "/dev/accel/accel").present:
         folder = f"/sys/class/accel/accel{place}/device"
         driver = (host.link(f"{folder}/driver") or "").rpartition("/")[2]
         if read_pci(host, folder).vendor == _VENDOR or driver == _DRIVER:
-            found.append((path, folder, place))
-    # Never both, which would be two cards of one number.
-    return found or [
+            files.append((path, folder, place))
+    # Never both: two cards would have one number.
+    return files or [
         (path, f"/sys/class/habanalabs/hl{place}", place)
         for place, path in find_files(host, "/dev/hl").present
     ]

@@ -2,8 +2,8 @@
 
 The kernel drops a name with the last process that has it open, however that ends:
 
-* on Linux it is the abstract address of a socket (``_core/named_sockets``);
-* elsewhere it is a locked file, in a folder of the user's own.
+* on Linux a name is the abstract address of a socket (``_base/named_sockets``);
+* elsewhere it is a locked file, in a folder that belongs to the user.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class HeldNames(Protocol):
     """Names that processes hold and that others can read."""
 
     def hold(self, name: str) -> Callable[[], None]:
-        """Holds a name until what is returned is called, or the process ends.
+        """Holds a name until the returned function is called, or the process ends.
 
         Args:
-            name: Any but an empty text, of at most 80 bytes.
+            name: A text of at most 80 bytes, not empty.
 
         Raises:
             BlockingIOError: Another process holds it.
@@ -37,13 +37,13 @@ class HeldNames(Protocol):
         ...
 
     def held(self) -> Iterator[str]:
-        """Lists the names that are held, by whomever."""
+        """Lists the names that any process holds."""
         ...
 
 
 @final
 class SocketNames:
-    """Names of sockets that listen, and that nobody asks anything."""
+    """Names of listening sockets, to which no process connects."""
 
     def __init__(self) -> None:
         self._sockets = AbstractSockets("actorlib-")
@@ -56,17 +56,17 @@ class SocketNames:
             raise BlockingIOError(*error.args) from None
 
     def held(self) -> Iterator[str]:
-        """Lists the names that are held: see HeldNames."""
+        """Lists the names: see HeldNames."""
         return iter(self._sockets.names())
 
 
 @final
 class LockedFiles:
-    """Names that are locked files; whose lock is free nobody holds any more.
+    """Names that are locked files; a file without a lock has no holder.
 
     Args:
-        folder: Where they are: made if it is missing, and used only if it is this
-            user's alone.
+        folder: Their folder: made if it is missing, and used only if it belongs to this
+            user alone.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -78,17 +78,17 @@ class LockedFiles:
         if not is_own_folder(self._folder):
             raise PermissionError(f"{self._folder} is not this user's alone")
         path = self._folder / name.replace("%", "%25").replace("/", "%2F")
-        made = path.with_name(f".{path.name}.{os.getpid()}")
-        file = os.open(made, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            # Under its name there is never an unlocked file, but those of the dead.
+            # A file with the final name is always locked while its process lives.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._link(made, path)
+            self._link(draft, path)
         except BaseException:
             os.close(file)
             raise
         finally:
-            made.unlink()
+            draft.unlink()
         owner = os.getpid()
 
         def release() -> None:
@@ -98,10 +98,10 @@ class LockedFiles:
 
         return release
 
-    def _link(self, made: Path, path: Path) -> None:
+    def _link(self, draft: Path, path: Path) -> None:
         while True:
             try:
-                path.hardlink_to(made)
+                path.hardlink_to(draft)
             except FileExistsError:
                 if _is_locked(path):
                     raise BlockingIOError(f"{path} is held") from None
@@ -109,7 +109,7 @@ class LockedFiles:
                 return
 
     def held(self) -> Iterator[str]:
-        """Lists the names that are held: see HeldNames."""
+        """Lists the names: see HeldNames."""
         if not is_own_folder(self._folder):
             return
         for path in sorted(self._folder.iterdir()):
@@ -118,14 +118,14 @@ class LockedFiles:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether somebody holds a file; removes one whose holder was killed."""
+    """Whether a process holds a file; removes a file whose holder was killed."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Another may have removed it, and a third have put its own in its place.
+        # Another process may have removed it, and a third may have replaced it.
         if os.path.samestat(os.fstat(file), path.stat()):
             path.unlink()
     except FileNotFoundError:

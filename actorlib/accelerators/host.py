@@ -1,6 +1,6 @@
-"""The only window on the machine: its files, its environment, its vendors' SDKs.
+"""The only access to the machine: its files, its environment, its vendors' SDKs.
 
-Families read nothing past it, so that a recording of its answers is a test.
+Families read the machine only here, so that a recording of the answers is a test.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 
 @public("actorlib.accelerators")
 class Host:
-    """The machine this process runs on.
+    """The machine that this process runs on.
 
-    Whatever asks the machine a question asks it here, so a subclass that answers from
-    a recording is enough to replay any machine. Nothing is cached: what changes on
-    the machine changes here. Every method may touch the disk, so none belongs on an
-    event loop.
+    All questions about the machine go through this class, so a subclass that answers
+    from a
+    recording can replay any machine. Nothing is cached: changes of the machine appear
+    here.
+    Every method may touch the disk, so none belongs on an event loop.
     """
 
     @property
@@ -46,17 +47,17 @@ class Host:
         try:
             return Path(path).read_text(encoding="utf-8", errors="replace")
         except (OSError, ValueError):
-            # Part of the path may be what another file says, a NUL among it.
+            # Part of the path may be from another file, and may contain a NUL.
             return None
 
     def read_word(self, path: str) -> str | None:
-        """Reads a file without the blanks around its text; None if that is empty."""
+        """Reads a file without surrounding blanks; None if it is empty."""
         return (self.read_text(path) or "").strip() or None
 
     def read_number(self, path: str) -> int | None:
-        """Reads a file that says one number in plain decimal; else None."""
+        """Reads a file with one number in plain decimal; else None."""
         word = self.read_word(path) or ""
-        # Drivers count in 64 bits. Python refuses to read a very long number.
+        # Drivers use 64 bits. Python refuses to read a very long number.
         is_number = word.isascii() and word.isdecimal() and len(word) <= 20
         return int(word) if is_number else None
 
@@ -66,22 +67,22 @@ class Host:
         Args:
             pattern: For example ``/dev/nvidia[0-9]*``; ``*`` stops at a slash.
         """
-        found = Path("/").glob(pattern.removeprefix("/"))
-        return sorted(str(path) for path in found)
+        paths = Path("/").glob(pattern.removeprefix("/"))
+        return sorted(map(str, paths))
 
     def is_device(self, path: str) -> bool:
-        """Whether there is a character device by this path."""
+        """Whether the path is a character device."""
         try:
             return Path(path).is_char_device()
         except OSError:
             return False
 
     def can_open(self, path: str) -> bool:
-        """Whether this process may read and write what is there."""
+        """Whether this process may read and write the path."""
         return os.access(path, os.R_OK | os.W_OK)
 
     def link(self, path: str) -> str | None:
-        """Resolves a symbolic link; None if it is none, or cannot be read.
+        """Resolves a symbolic link; None if it is not a link, or cannot be read.
 
         The last part of ``/sys/.../device/driver`` is the driver's name, that of
         ``/sys/.../device`` the PCI address.
@@ -106,7 +107,7 @@ class Host:
         return platform.machine()
 
     def output(self, *command: str, limit: float = 2.0) -> str | None:
-        """Returns what a command prints; None if it fails or takes too long.
+        """Returns the output of a command; None if it fails or takes too long.
 
         Args:
             *command: The program and its arguments.
@@ -128,7 +129,7 @@ class Host:
         return ended.stdout
 
     def program(self, name: str) -> str | None:
-        """Returns where a program is on ``PATH``; None if it is not there.
+        """Returns the path of a program on ``PATH``; None if it is missing.
 
         Args:
             name: The program, for example ``"nvidia-smi"``.
@@ -136,7 +137,7 @@ class Host:
         return shutil.which(name, path=self.environ.get("PATH", os.defpath))
 
     def sdk(self, name: str) -> ModuleType:
-        """Imports a vendor's module, at the time it is asked for and not before.
+        """Imports a vendor's module on first use.
 
         Args:
             name: The module, for example ``"pynvml"``.
@@ -147,7 +148,7 @@ class Host:
         return importlib.import_module(name)
 
     def names(self) -> HeldNames:
-        """Returns the names that processes of this user hold, for all to read."""
+        """Returns the names that processes of this user hold."""
         if sys.platform == "linux":
             return SocketNames()
         folder = self.environ.get("TMPDIR") or "/tmp"
@@ -165,26 +166,27 @@ class Host:
 
     @property
     def page_size(self) -> int:
-        """The bytes of a page of memory, in which the kernel counts."""
+        """The size in bytes of a page of memory, the kernel's unit."""
         return os.sysconf("SC_PAGE_SIZE")
 
     def cpu_count(self) -> int:
         """Counts the logical CPUs that this process may use, at least 1.
 
-        The CPU affinity counts, and so does the CPU quota of a container. The fraction
-        of a quota is dropped: a promise of whole CPUs has to be kept.
+        The CPU affinity and the CPU quota of a container limit it. The fraction of a
+        quota is
+        dropped: actors are promised whole CPUs.
         """
         return max(1, min((self.affinity(), *self._cpu_quotas())))
 
     def memory(self) -> int:
-        """Returns the bytes of memory this process may use, in a container too."""
+        """Returns the bytes of memory that this process may use, in a container too."""
         return min(
             (self.physical_memory(), *(limit for _, limit in self.memory_limits()))
         )
 
     def _cpu_quotas(self) -> Iterator[int]:
         for folder in self._limiting_groups("cpu"):
-            # Version 1 splits into two files what version 2 writes on one line.
+            # Version 1 has two files for the one line of version 2.
             names = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
             texts = (self.read_text(f"{folder}/{name}") or "" for name in names)
             match " ".join(texts).split():
@@ -204,9 +206,10 @@ class Host:
     def _limiting_groups(self, controller: str) -> Iterator[str]:
         """Yields the folders whose limits bind this process, its own cgroup's first.
 
-        Every ancestor's limit binds too. A container without a cgroup namespace is
-        told the path it has on the host and finds its own group mounted at the root:
-        there the walk up ends as well.
+        Every ancestor's limit binds, too. A container without a cgroup namespace reads
+        its path
+        on the host, and its own group is mounted at the root: the walk up ends there as
+        well.
 
         https://docs.kernel.org/admin-guide/cgroup-v2.html, cgroups(7)
         """
@@ -215,8 +218,8 @@ class Host:
             if not controllers:
                 root = "/sys/fs/cgroup"
             elif controller in controllers.split(","):
-                # By its single name: the kernel's order in a joint one (cpuacct,cpu)
-                # is not always the mount's, but a link by each name is always there.
+                # By its single name: the kernel's order in a joint name (cpuacct,cpu)
+                # may differ from the mount's, but each single name is always a link.
                 root = f"/sys/fs/cgroup/{controller}"
             else:
                 continue

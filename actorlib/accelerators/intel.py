@@ -1,16 +1,16 @@
 """Intel's GPUs, found in sysfs and masked by ``ZE_AFFINITY_MASK``.
 
-The mask's numbers mean what two other variables make of them, so all go together: in
-which hierarchy an index counts, and that it counts by PCI address. We keep the owner's
-hierarchy. SYCL's selector counts what the mask left, so an inherited one would leave
-less or nothing: ours says ``level_zero:0,1,...`` for all that is there. Ray writes the
-mask alone; frameworks of its older kind read the selector.
+Two other variables define the meaning of the mask's numbers, so all three go together:
+the hierarchy that an index counts in, and the order by PCI address. We keep the owner's
+hierarchy. SYCL's selector counts the devices that the mask leaves, so an inherited one
+would leave fewer or none: ours says ``level_zero:0,1,...`` for all of them. Ray writes
+only the mask; frameworks for older versions of Ray read the selector.
 
-To hide every GPU is not to write an empty mask, which is none to Level Zero
-(intel/compute-runtime, execution_environment.cpp: ``parseAffinityMask``). A number that
-no machine has is passed over, and then nothing is left, for OpenCL likewise. The
-selector discards Level Zero for those who read it alone, and spares other makers'
-devices. Neither was tried on hardware.
+An empty mask does not hide every GPU: Level Zero ignores it (intel/compute-runtime,
+execution_environment.cpp: ``parseAffinityMask``). A number that no machine has is
+skipped, and then no GPU is left, for OpenCL too. The selector excludes Level Zero for
+programs that read only the selector, and does not affect devices of other makers.
+Neither was tried on hardware.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import GPU
-from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
+from actorlib.accelerators.base import Accelerator, Detection, Device, reject
 from actorlib.accelerators.files import why_none
 from actorlib.accelerators.intel_masks import (
     HIERARCHY,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from actorlib.accelerators.masks import Mask
 
 _NOWHERE = {MASK: "9999", SELECTOR: "!level_zero:*"}
-"""What leaves no GPU, whatever the hierarchy and the order."""
+"""The variables that hide every GPU, whatever the hierarchy and the order."""
 
 
 @final
@@ -50,7 +50,7 @@ class Intel(Accelerator):
     nosets = (f"RAY_EXPERIMENTAL_NOSET_{MASK}", f"RAY_EXPERIMENTAL_NOSET_{SELECTOR}")
 
     def detect(self, host: Host) -> Detection:
-        """Finds the GPUs that mask and selector leave, by the owner's numbers."""
+        """Lists the GPUs that mask and selector leave, by the owner's numbers."""
         environ = host.environ
         is_flat = hierarchy(environ) != "COMPOSITE"
         gpus, rejected = find_gpus(host, self.family, is_flat=is_flat)
@@ -58,22 +58,21 @@ class Intel(Accelerator):
             reason = why_none((), rejected)
             return self.select((), environ, rejected=rejected, reason=reason)
         layers = read_layers(environ, [len(tiles) or 1 for tiles in gpus.tiles])
-        left = [device.id for device in gpus.counted]
+        names = [device.id for device in gpus.counted]
         for layer in layers:
-            kept = {part.id for part in gpus.parts(layer.entries)}
-            why = f"hidden by {layer.said}"
+            visible = {part.id for part in gpus.parts(layer.entries)}
             rejected += [
-                Rejected(name=f"GPU {part.id}", why=why, model=part.model)
-                for part in gpus.parts(left)
-                if part.id not in kept
+                reject(part, f"hidden by {layer.said}")
+                for part in gpus.parts(names)
+                if part.id not in visible
             ]
-            left = list(layer.entries)
+            names = list(layer.entries)
         return Detection(
             family=self.family,
             devices=tuple(
-                replace(gpus.named(name), index=i) for i, name in enumerate(left)
+                replace(gpus.named(name), index=i) for i, name in enumerate(names)
             ),
-            outer=tuple(left) if layers else None,
+            outer=tuple(names) if layers else None,
             said=" and ".join(layer.said for layer in layers),
             reason="; ".join(filter(None, (layer.reason for layer in layers))),
             rejected=tuple(rejected),
@@ -96,7 +95,7 @@ class Intel(Accelerator):
         environ: Mapping[str, str],
         every: Sequence[Device],
     ) -> dict[str, str | None]:
-        """The mask with what its numbers mean, and a selector of all it leaves."""
+        """Writes the mask with the meaning of its numbers, and a selector for all."""
         if not devices:
             return dict(_NOWHERE)
         # Tiles of one card are one device to SYCL where an index is a card.

@@ -1,16 +1,15 @@
 """Reads oneAPI's masks: ``ZE_AFFINITY_MASK``, then ``ONEAPI_DEVICE_SELECTOR``.
 
 Both are sets: devices keep the order of their numbers. The mask is Level Zero's. It
-passes over what is not there, and over tiles such as ``0.1`` where tiles are what an
-index counts (intel/compute-runtime, execution_environment.cpp). The selector is SYCL's,
-and its numbers **count what the mask left** (intel/llvm, device_filter.cpp): terms
-such as ``level_zero:0,1``, ``*:gpu`` or ``!level_zero:1``, between semicolons. One that
-SYCL refuses ends every program that uses it, so it hides all. ``1,3`` without a backend
-is such a one, but older Rays read and wrote it and their documents still say it: it
-counts as ``level_zero:1,3``.
+skips missing devices, and tiles such as ``0.1`` where an index counts tiles
+(intel/compute-runtime, execution_environment.cpp). The selector is SYCL's, and its
+numbers **count the devices that the mask leaves** (intel/llvm, device_filter.cpp):
+terms such as ``level_zero:0,1``, ``*:gpu`` or ``!level_zero:1``, between semicolons. A
+selector that SYCL refuses ends every program that uses it, so it hides all devices.
+SYCL refuses ``1,3`` without a backend, too, but older versions of Ray read and wrote
+it and their documents still do: it counts as ``level_zero:1,3``.
 
-Level Zero and SYCL take an empty variable for none at all. Here it hides every device,
-as in Ray: whoever writes it means that.
+Level Zero and SYCL ignore an empty variable. Here it hides every device, as in Ray.
 """
 
 from __future__ import annotations
@@ -35,33 +34,34 @@ _TARGET = re.compile(
     r"\*(\.\*){0,2}|gpu|cpu|fpga|acc|\d{1,20}(\.(\d{1,20}|\*)){0,2}", re.ASCII
 )
 _MOST = 16
-"""How many tiles a card may have that nobody has looked at."""
+"""The most tiles of a card without known hardware."""
 
 
 def hierarchy(environ: Mapping[str, str]) -> str:
-    """Tells what an index counts: cards in ``COMPOSITE``, and tiles otherwise."""
-    asked = environ.get(HIERARCHY, "")
-    return asked if asked in ("COMPOSITE", "COMBINED") else "FLAT"
+    """Returns the hierarchy. An index counts cards in ``COMPOSITE``, else tiles."""
+    value = environ.get(HIERARCHY, "")
+    return value if value in ("COMPOSITE", "COMBINED") else "FLAT"
 
 
 def read_layers(
     environ: Mapping[str, str], sizes: Sequence[int] | None
 ) -> tuple[Mask, ...]:
-    """Reads the mask, and the selector on what it leaves.
+    """Reads the mask, and the selector on the devices that it leaves.
 
     Args:
         environ: The owner's environment.
-        sizes: How many tiles each device has that an index counts, or None if there is
+        sizes: The number of tiles of each device that an index counts, or None if there
+            is
             no hardware to compare.
 
     Returns:
-        Those that are set and restrict something, each with what it leaves in the
-        machine's numbers.
+        The variables that are set and restrict something, each with the devices that it
+        leaves, in the machine's numbers.
     """
     mask = _read_mask(environ, sizes)
-    left = None if sizes is None else [str(place) for place in range(len(sizes))]
-    left = left if mask is None else list(mask.entries)
-    selector = _read_selector(environ, left, sizes)
+    visible = None if sizes is None else [str(place) for place in range(len(sizes))]
+    visible = visible if mask is None else list(mask.entries)
+    selector = _read_selector(environ, visible, sizes)
     return tuple(layer for layer in (mask, selector) if layer is not None)
 
 
@@ -89,31 +89,35 @@ def _read_mask(environ: Mapping[str, str], sizes: Sequence[int] | None) -> Mask 
 
 
 def _read_selector(
-    environ: Mapping[str, str], left: list[str] | None, sizes: Sequence[int] | None
+    environ: Mapping[str, str], visible: list[str] | None, sizes: Sequence[int] | None
 ) -> Mask | None:
     value = environ.get(SELECTOR)
     if value is None:
         return None
-    said = f"{SELECTOR}={value!r}"
+    assignment = f"{SELECTOR}={value!r}"
     targets, fault = _targets(value)
     chosen: tuple[list[str], list[str]] = ([], [])
     lost: list[str] = []
     for is_discarding, target in targets:
-        found = _meant(target, environ, left, sizes)
-        chosen[is_discarding].extend(found)
-        if not found and target[0].isdecimal():
+        names = _named(target, environ, visible, sizes)
+        chosen[is_discarding].extend(names)
+        if not names and target[0].isdecimal():
             lost.append(target)
-    kept = set[str]() if "*" in chosen[True] else {*chosen[False]} - {*chosen[True]}
-    if "*" in kept:
-        return None  # all of what nobody has looked at is no restriction
-    entries = _settled(kept)
-    empty = "" if entries else f"{said} hides every device"
-    why = (": ".join(filter(None, (empty, fault))), _lost(said, lost))
-    return Mask(said=said, entries=entries, reason="; ".join(filter(None, why)))
+    rest = set[str]() if "*" in chosen[True] else {*chosen[False]} - {*chosen[True]}
+    if "*" in rest:
+        return None  # all devices of unknown hardware: it restricts nothing
+    entries = _settled(rest)
+    empty = "" if entries else f"{assignment} hides every device"
+    why = (": ".join(filter(None, (empty, fault))), _lost(assignment, lost))
+    return Mask(said=assignment, entries=entries, reason="; ".join(filter(None, why)))
 
 
 def _targets(value: str) -> tuple[list[tuple[bool, str]], str]:
-    """Reads what a selector names of Level Zero, whether it discards it; its fault."""
+    """Parses a selector for Level Zero.
+
+    Returns:
+        Its targets, each with whether it discards them; and the fault of the selector.
+    """
     text = value.strip().lower()
     if text in ("", "nodevfiles", "-1"):
         return [], ""
@@ -124,33 +128,33 @@ def _targets(value: str) -> tuple[list[tuple[bool, str]], str]:
         match = _TERM.fullmatch(term)
         named = [one.strip() for one in match[3].split(",") if one] if match else []
         if match is None or not all(map(_TARGET.fullmatch, named)):
-            return [], f"SYCL refuses {term!r}, which is no backend:devices"
+            return [], f"SYCL refuses {term!r}, which is not backend:devices"
         signs.append(bool(match[1]))
         if signs != sorted(signs):
-            return [], f"SYCL refuses {term!r} after what is discarded"
+            return [], f"SYCL refuses {term!r} after a discarded term"
         if match[2] in ("level_zero", "*"):
             targets += [(signs[-1], "*" if one == "gpu" else one) for one in named]
     if all(signs):
-        targets.insert(0, (False, "*"))  # less than all, where nothing else is said
+        targets.insert(0, (False, "*"))  # only discarding terms: from all devices
     return targets, ""
 
 
-def _meant(
+def _named(
     target: str,
     environ: Mapping[str, str],
-    left: list[str] | None,
+    visible: list[str] | None,
     sizes: Sequence[int] | None,
 ) -> list[str]:
-    """Lists what a target names of what is left; ``*`` itself if that is unknown."""
+    """Lists the visible devices that a target names; ``*`` itself if unknown."""
     card, _, tile = target.partition(".")
-    if left is None and card == "*":
+    if visible is None and card == "*":
         return ["*"]
     cards: dict[str, list[str]] = {}
-    for name in [card] if left is None else left:
+    for name in [card] if visible is None else visible:
         cards.setdefault(name.partition(".")[0], []).append(name)
     groups = list(cards.values())
     if card.isdecimal():
-        place = 0 if left is None else int(card)
+        place = 0 if visible is None else int(card)
         groups = groups[place : place + 1]
     elif card != "*":
         return []  # of another kind
@@ -165,7 +169,7 @@ def _meant(
 
 
 def _tiles(group: list[str], sizes: Sequence[int] | None) -> list[str]:
-    """Lists the tiles of a card of which this much is left, if that is several."""
+    """Lists the visible tiles of a card, if it has several."""
     if len(group) > 1 or "." in group[0]:
         return group if len(group) > 1 else []
     count = _count(sizes, group[0])
@@ -179,13 +183,13 @@ def _count(sizes: Sequence[int] | None, card: str) -> int:
 
 
 def _settled(names: Iterable[str]) -> tuple[str, ...]:
-    """Sorts names by number, without the tiles of cards that are there whole."""
+    """Sorts names by number, without the tiles of cards that are in it whole."""
     every = set(names)
-    kept = {name for name in every if name.partition(".")[0] not in every - {name}}
-    return tuple(sorted(kept, key=lambda name: [int(part) for part in name.split(".")]))
+    rest = {name for name in every if name.partition(".")[0] not in every - {name}}
+    return tuple(sorted(rest, key=lambda name: [int(part) for part in name.split(".")]))
 
 
-def _lost(said: str, names: Sequence[str]) -> str:
+def _lost(assignment: str, names: Sequence[str]) -> str:
     if not names:
         return ""
-    return f"{said} passes over {', '.join(names)}: there is no such device"
+    return f"{assignment} passes over {', '.join(names)}: there is no such device"

@@ -1,7 +1,7 @@
-"""Draws up what a runtime may grant, and shows a process what it was granted.
+"""The devices that a runtime may grant, and the environment of a process with a lease.
 
 Devices of several families may count as one kind, and two families may read the same
-variable: what has to be settled between families is settled here.
+variable: this module resolves such conflicts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from actorlib._base.public import public
 from actorlib._base.value import dataclass
 from actorlib._options.kinds import KINDS, Kind
-from actorlib.accelerators.base import Rejected
+from actorlib.accelerators.base import reject
 from actorlib.accelerators.claims import describe_claimants, describe_claims
 from actorlib.accelerators.discovery import families
 from actorlib.accelerators.masks import read_mask
@@ -21,7 +21,13 @@ from actorlib.accelerators.masks import read_mask
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from actorlib.accelerators.base import Accelerator, Detection, Device, Lease
+    from actorlib.accelerators.base import (
+        Accelerator,
+        Detection,
+        Device,
+        Lease,
+        Rejected,
+    )
     from actorlib.accelerators.claims import Claimant
 
 _STAND_IN = "nvidia"
@@ -35,14 +41,15 @@ class Inventory:
 
     Attributes:
         devices: By kind, in index order; every kind is there.
-        kinds: What each kind allows, by name.
+        kinds: The properties of each kind, by name.
         detections: One per family, in the order of the families.
-        families: The families that have devices here, those that are not granted
-            included: their masks are the ones to write.
+        families: The families that have devices here, granted or not: their masks are
+            written.
         by_family: All devices that may be granted, by the name of their family.
         masked: The names of the families whose mask the owner has set.
-        rejected: By kind, what was found and is not offered; kinds of which all is
-            offered are not there.
+        rejected: The candidates that are not offered, by kind; without kinds of which
+            all
+            are offered.
     """
 
     devices: Mapping[str, tuple[Device, ...]] = field(
@@ -69,36 +76,39 @@ def inventory(
     claimed: Mapping[Device, Sequence[Claimant]] | None = None,
     device_memory: Mapping[str, int] | None = None,
 ) -> Inventory:
-    """Draws up what one runtime may grant, from what was found and what was declared.
+    """Determines what one runtime may grant, from found and declared devices.
 
     Devices of several families that count as one kind are numbered one family after
-    another. Those that are part of a CPU count only where their kind has no others.
+    another. Devices that are part of a CPU count only if their kind has no others.
 
     Args:
-        detections: What ``discover`` returned for the same families.
-        declared: How many devices of a kind the user says there are; None, or a
-            missing kind, for what was found.
-        asked: The families that were asked; None for every family. Default: None.
-        mask_form: How masks are to be written, ``"index"`` or ``"uuid"``; None for what
-            is best for each family. Default: None.
-        claimed: Devices that are left to those who have claimed them. Default: None,
-            for none.
+        detections: The result of ``discover`` for the same families.
+        declared: The user's number of devices of a kind; None, or a missing kind, for
+            the
+            found ones.
+        asked: The families that were asked; None for all families. Default: None.
+        mask_form: How masks are written, ``"index"`` or ``"uuid"``; None for the best
+            form
+            of each family. Default: None.
+        claimed: Devices that are left to their claimants. Default: None, for none.
         device_memory: Bytes of each device of a kind whose own memory is unknown,
-            logical ones included. What a device tells of itself is not changed.
-            Default: None, for none: what is unknown stays so.
+            logical
+            ones included. Known memory is not changed. Default: None: unknown memory
+            stays
+            unknown.
 
     Raises:
-        ValueError: More is declared than the owner's visibility variable names, or than
-            is left of what was found; or a mask cannot be written in that form; or
-            memory is declared of what is no kind of device.
+        ValueError: The declared devices are more than the owner's visibility variable
+            names, or more than the unclaimed ones; or a mask cannot be written in that
+            form; or memory is declared for an unknown kind.
     """
     every = families() if asked is None else asked
     here = {detection.family for detection in detections if detection.devices}
     detections = _without_integrated(detections)
     if claimed:
         detections = _without_claimed(detections, claimed)
-        _check_left(detections, claimed, declared)
-    found = {detection.family: detection for detection in detections}
+        _check_free(detections, claimed, declared)
+    by_name = {detection.family: detection for detection in detections}
     kinds: dict[str, Kind] = {}
     for family in every:
         if family.kind.name:  # one that cannot be loaded has no kind
@@ -108,7 +118,7 @@ def inventory(
         name: _with_memory(
             _granted(
                 [family for family in every if family.kind.name == name],
-                found,
+                by_name,
                 declared.get(name),
                 mask_form,
             ),
@@ -130,7 +140,7 @@ def inventory(
         families=tuple(present),
         by_family={name: tuple(listed) for name, listed in by_family.items()},
         masked=frozenset(d.family for d in detections if d.outer is not None),
-        rejected=_rejected(every, found),
+        rejected=_rejected(every, by_name),
     )
 
 
@@ -140,41 +150,44 @@ def environment(
 ) -> dict[str, str | None]:
     """Returns the variables that show a process the devices of its lease.
 
-    Families that are not on this machine are left alone, since an empty mask breaks
-    programs that read a number from it; so are those that the user has forbidden us to
-    write, by one of their ``nosets``.
+    Families without devices on this machine are not masked, since an empty mask breaks
+    programs that read a number from it. Families whose mask the user has forbidden by
+    one
+    of their ``nosets`` are not masked either.
 
     Args:
-        lease: What the process holds.
-        inventory: What its runtime may grant.
-        hide: Whether to close the families it holds nothing of. If not, it sees of
-            them what the owner sees.
-        environ: What the process would have otherwise.
+        lease: The lease of the process.
+        inventory: The devices that its runtime may grant.
+        hide: Whether to hide the families of which it holds no device. If not, it sees
+            the
+            same devices of them as the owner.
+        environ: The environment of the process without them.
 
     Returns:
-        Values by name; None where a variable has to be removed.
+        Values by name; None for a variable that has to be removed.
     """
     opened: dict[str, str | None] = {}
     hidden: dict[str, str | None] = {}
     settled: set[str] = set()
     forbidden: set[str] = set()
     for family in inventory.families:
-        held = [s.device for s in lease.shares if s.device.family == family.family]
+        devices = [s.device for s in lease.shares if s.device.family == family.family]
         if any(_is_true(environ, name) for name in family.nosets):
             forbidden.add(family.visible_env)
             continue
-        if not (held or hide):
+        if not (devices or hide):
             continue
         every = inventory.by_family.get(family.family, ())
-        shown = family.environment(held, environ, every)
-        if held:
-            opened |= shown
+        variables = family.environment(devices, environ, every)
+        if devices:
+            opened |= variables
             settled.add(family.visible_env)
         else:
-            hidden |= shown
+            hidden |= variables
     # Two families can read one variable (CUDA_VISIBLE_DEVICES is NVIDIA's, MetaX's and,
-    # at need, AMD's): what opens a device by its own variable is not undone by one that
-    # hides, and what hides by its own is not undone by one that merely adjusts it.
+    # sometimes, AMD's). A family with devices keeps its own variable even if another
+    # family hides by it. A family that hides by its own variable keeps it even if
+    # another family only adjusts it.
     changes = opened | {name: v for name, v in hidden.items() if name not in settled}
     return {name: v for name, v in changes.items() if name not in forbidden}
 
@@ -183,19 +196,20 @@ def environment(
 def accelerator_ids(
     lease: Lease, inventory: Inventory, own: Mapping[str, str] | None = None
 ) -> dict[str, list[int | str]]:
-    """Returns the ids of a lease's devices by kind, as the user is told them.
+    """Returns the ids of a lease's devices by kind, as the user sees them.
 
-    They are the machine's ids, not the numbers a process counts behind its mask: ints
-    where the owner had no mask, and its mask's own words where it had one. A mask that
-    the user has written for the process is the last word: it is what is seen there.
+    They are the machine's ids, not the numbers that a process counts behind its mask:
+    ints
+    if the owner had no mask, and else its mask's own entries. If the user has written a
+    mask for the process, its entries are returned: the process sees those.
 
     Args:
-        lease: What is held.
-        inventory: What there is.
+        lease: The lease.
+        inventory: All devices.
         own: Variables that the user has set for the process. Default: None.
 
     Returns:
-        Every kind that the inventory knows, with an empty list if nothing is held.
+        Every kind of the inventory, with an empty list if no device of it is held.
     """
     ids: dict[str, list[int | str]] = {kind: [] for kind in inventory.devices}
     for share in lease.shares:
@@ -237,7 +251,7 @@ def _granted(
 
 
 def _with_memory(devices: tuple[Device, ...], nbytes: int | None) -> tuple[Device, ...]:
-    """Gives the devices whose memory is unknown so much of it."""
+    """Sets the memory of devices where it is unknown."""
     if nbytes is None:
         return devices
     return tuple(
@@ -266,12 +280,13 @@ def _check_uuids(present: Sequence[Accelerator]) -> None:
 def _families_to_declare(
     same_kind: Sequence[Accelerator], found: Mapping[str, Detection]
 ) -> list[Accelerator]:
-    """Returns the families that declared devices may be of that are not there.
+    """Returns the families of declared devices that were not found.
 
-    They are of the families that are here, if only behind a mask that hides all they
-    have. Where none is, they are of the one whose mask says that there is something.
-    Masks that leave nothing then mean that there is to be nothing, whichever family's
-    they are; and without any mask it is NVIDIA or the only one of its kind.
+    They are the families that are present, even if a mask hides all their devices. If
+    none
+    is present, it is the family whose mask names a device. If masks of missing families
+    leave nothing, it is those families: there is to be nothing. Without any mask it is
+    NVIDIA or the only family of the kind.
     """
     usual = sorted(same_kind, key=lambda family: family.family != _STAND_IN)
     closed = [family for family in usual if found[family.family].outer == ()]
@@ -287,14 +302,14 @@ def _families_to_declare(
 def _declared(
     missing: int, declarable: Sequence[Accelerator], found: Mapping[str, Detection]
 ) -> dict[str, tuple[Device, ...]]:
-    """Returns the devices of these families, and so many logical ones among them.
+    """Returns the devices of these families, filled up with logical ones.
 
     Raises:
         ValueError: Their masks name fewer.
     """
     rooms = {family: _room_for_logical(found[family.family]) for family in declarable}
     if len(declarable) > 1 and missing > sum(rooms.values()):
-        # Two families may read the same variable, which is named once.
+        # Two families may read the same variable. The message names it once.
         names = dict.fromkeys(
             f"{found[family.family].said or family.visible_env} names "
             f"{','.join(found[family.family].outer or ()) or 'none'}"
@@ -310,7 +325,7 @@ def _declared(
     offered: dict[str, tuple[Device, ...]] = {}
     for family, room in rooms.items():
         detection = found[family.family]
-        # The only one refuses by itself, and says what its mask has.
+        # A single family raises the error itself, with the content of its mask.
         more = missing if len(rooms) == 1 else int(min(missing, room))
         offered[family.family] = family.declare(
             len(detection.devices) + more, detection
@@ -320,15 +335,15 @@ def _declared(
 
 
 def _room_for_logical(detection: Detection) -> float:
-    """Counts the logical devices that the owner's mask has names for."""
+    """Returns the number of logical devices for which the owner's mask has entries."""
     if detection.outer is None:
         return inf
     return len(detection.outer) - len(detection.devices)
 
 
 def _without_integrated(detections: Sequence[Detection]) -> tuple[Detection, ...]:
-    """Rejects what is part of a CPU where its kind has devices of their own."""
-    apart = {
+    """Rejects devices that are part of a CPU if their kind has others."""
+    discrete = {
         device.kind
         for detection in detections
         for device in detection.devices
@@ -341,7 +356,7 @@ def _without_integrated(detections: Sequence[Detection]) -> tuple[Detection, ...
             device: why
             for detection in detections
             for device in detection.devices
-            if device.integrated and device.kind in apart
+            if device.integrated and device.kind in discrete
         },
     )
 
@@ -349,7 +364,7 @@ def _without_integrated(detections: Sequence[Detection]) -> tuple[Detection, ...
 def _rejected(
     families: Sequence[Accelerator], found: Mapping[str, Detection]
 ) -> dict[str, tuple[Rejected, ...]]:
-    """Lists by kind what was found and is not offered."""
+    """Returns the rejected candidates by kind."""
     rejected: dict[str, tuple[Rejected, ...]] = {}
     for family in families:
         kind, detection = family.kind.name, found.get(family.family)
@@ -361,7 +376,7 @@ def _rejected(
 def _without_claimed(
     detections: Sequence[Detection], claimed: Mapping[Device, Sequence[Claimant]]
 ) -> tuple[Detection, ...]:
-    """Rejects what others have claimed."""
+    """Rejects the devices that others have claimed."""
     return _without(
         detections,
         {
@@ -371,27 +386,28 @@ def _without_claimed(
     )
 
 
-def _check_left(
+def _check_free(
     detections: Sequence[Detection],
     claimed: Mapping[Device, Sequence[Claimant]],
     declared: Mapping[str, int | None],
 ) -> None:
-    """Makes sure that nothing is declared in the place of what others have claimed."""
+    """Checks that no declared device replaces one that others have claimed."""
     for kind in dict.fromkeys(device.kind for device in claimed):
-        left = sum(d.kind == kind for each in detections for d in each.devices)
-        if (declared.get(kind) or 0) > left:
-            held = describe_claims({d: c for d, c in claimed.items() if d.kind == kind})
+        free = sum(d.kind == kind for each in detections for d in each.devices)
+        if (declared.get(kind) or 0) > free:
+            claims = {d: c for d, c in claimed.items() if d.kind == kind}
             raise ValueError(
                 f"{declared[kind]} {kind} declared with devices='free', and "
-                f"{left} {'is' if left == 1 else 'are'} free. Held: {held}. Declare at "
-                "most what is free, or share with devices='all'"
+                f"{free} {'is' if free == 1 else 'are'} free. Held: "
+                f"{describe_claims(claims)}. Declare at most what is free, or share "
+                "with devices='all'"
             )
 
 
 def _without(
     detections: Sequence[Detection], reasons: Mapping[Device, str]
 ) -> tuple[Detection, ...]:
-    """Moves devices to what is rejected, each with its reason."""
+    """Moves devices to the rejected candidates, each with its reason."""
     return tuple(
         replace(
             detection,
@@ -399,11 +415,7 @@ def _without(
             rejected=(
                 *detection.rejected,
                 *(
-                    Rejected(
-                        name=f"{device.kind} {device.id}",
-                        model=device.model,
-                        why=reasons[device],
-                    )
+                    reject(device, reasons[device])
                     for device in detection.devices
                     if device in reasons
                 ),

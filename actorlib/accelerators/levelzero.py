@@ -1,20 +1,20 @@
-"""Finds the Intel GPUs that Level Zero numbers.
+"""Lists the Intel GPUs with Level Zero's numbers.
 
 Level Zero opens the render nodes of the drivers ``xe`` and ``i915`` and numbers those
-it could open: by PCI address if ``ZE_ENABLE_PCI_ID_DEVICE_ORDER`` is 1, and otherwise
-with the one in the CPU last. In the hierarchies ``FLAT``, the default of every card
-that has several tiles, and ``COMBINED`` an index is a tile; in ``COMPOSITE`` it is a
-card, and ``0.1`` a tile (intel/compute-runtime, execution_environment.cpp).
+that it could open: by PCI address if ``ZE_ENABLE_PCI_ID_DEVICE_ORDER`` is 1, and else
+with the GPU in the CPU last. In the hierarchies ``FLAT``, the default of every card
+with several tiles, and ``COMBINED`` an index is a tile; in ``COMPOSITE`` it is a card,
+and ``0.1`` a tile (intel/compute-runtime, execution_environment.cpp).
 
-A device has the owner's number, and as its ``entry`` the one by PCI address, which is
-the order that our processes are given. No tile has a ``parent``: unlike MIG instances,
-one process opens many. Models are those of compute-runtime's devices_base.inl; a type
-is the last two words of one, as in Ray.
+The id of a device is the owner's number, and its ``entry`` the number by PCI address,
+which is the order in our processes. A tile has no ``parent``: unlike MIG instances, one
+process opens many. Models are those of compute-runtime's devices_base.inl; a type is
+the last two words of a model, as in Ray.
 
-Nothing in sysfs says that a GPU is part of the CPU. It is taken for one where CPUs have
-theirs, at 00:02.0, unless its model or memory is a card's. The upstream i915 does not
-say how much memory a card has. Its ``gt`` folders are tiles on cards alone: in newer
-CPUs the second one is for media.
+Sysfs does not say that a GPU is part of the CPU. A GPU at 00:02.0, the usual address
+there, counts as one, unless its model or memory is a card's. The upstream i915 does not
+report the memory of a card. Its ``gt`` folders are tiles only on cards: in newer CPUs
+the second one is for media.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _MODELS = {
     "0xe211": "Arc(TM) Pro B60 Graphics",
     "0xe212": "Arc(TM) Pro B50 Graphics",
 }
-"""By PCI device id: the cards that people compute on. Others are known by the id."""
+"""By PCI device id: the cards for computing. Others are called by the id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ class Gpus:
     """The Intel GPUs of a machine, by the owner's numbers.
 
     Attributes:
-        counted: What a plain index counts: tiles, or cards in ``COMPOSITE``.
+        counted: The devices that a plain index counts: tiles, or cards in
+            ``COMPOSITE``.
         tiles: The tiles of each of them, if it has several.
     """
 
@@ -74,12 +75,12 @@ class Gpus:
     tiles: tuple[tuple[Device, ...], ...]
 
     def named(self, name: str) -> Device:
-        """Returns the device that a mask calls ``0`` or ``0.1``."""
+        """Returns the device for an entry such as ``0`` or ``0.1``."""
         place, _, tile = name.partition(".")
         return self.tiles[int(place)][int(tile)] if tile else self.counted[int(place)]
 
     def parts(self, names: Iterable[str]) -> list[Device]:
-        """Lists the smallest devices that some names stand for."""
+        """Lists the smallest parts of the named devices."""
         parts: list[Device] = []
         for name in names:
             tiles = self.tiles[int(name)] if name.isdecimal() else ()
@@ -87,19 +88,19 @@ class Gpus:
         return parts
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # those that tell nothing are not one
+@dataclass(frozen=True, slots=True, eq=False)  # two cards may have the same values
 class _Card:
     device: Device
     tiles: tuple[int | None, ...]
-    """The memory of each."""
+    """The memory of each tile."""
 
 
 def find_gpus(host: Host, family: str, *, is_flat: bool) -> tuple[Gpus, list[Rejected]]:
-    """Finds the GPUs that Level Zero can open, and those that it cannot.
+    """Lists the GPUs that Level Zero can open, and those that it cannot.
 
     Args:
         host: The machine.
-        family: Whose they are.
+        family: The name of their family.
         is_flat: Whether an index counts tiles, and not cards.
     """
     cards: list[_Card] = []
@@ -131,7 +132,7 @@ def find_gpus(host: Host, family: str, *, is_flat: bool) -> tuple[Gpus, list[Rej
 
 
 def _starts(cards: Sequence[_Card], *, is_flat: bool) -> dict[_Card, int]:
-    """Returns the number of each card, or of its first tile where those count."""
+    """Returns the number of each card, or of its first tile if tiles count."""
     sizes = [len(card.tiles) if is_flat else 1 for card in cards]
     return dict(zip(cards, accumulate(sizes, initial=0), strict=False))
 
@@ -163,7 +164,7 @@ def _named(device: Device, name: object, entry: object) -> Device:
 
 
 def _card(host: Host, folder: str, pci: Pci, family: str) -> _Card:
-    """Reads a card with its tiles, whichever of the two drivers it has."""
+    """Reads a card with its tiles, for either driver."""
     xe = host.glob(f"{folder}/device/tile[0-9]*")
     listed = [host.read_number(f"{tile}/physical_vram_size_bytes") or 0 for tile in xe]
     whole = host.read_number(f"{folder}/lmem_total_bytes") or sum(listed) or None
@@ -177,7 +178,6 @@ def _card(host: Host, folder: str, pci: Pci, family: str) -> _Card:
     device = Device(
         family=family,
         kind=GPU.name,
-        index=0,
         id="",
         pci=pci.address,
         model=f"Intel(R) {model}" if model else f"Intel graphics {pci.device}",
@@ -190,7 +190,7 @@ def _card(host: Host, folder: str, pci: Pci, family: str) -> _Card:
 
 
 def _closed(host: Host, driver: str, renders: Sequence[str]) -> str:
-    """Says why a GPU is of no use here; else is empty."""
+    """Returns why a GPU is unusable here; empty if it is usable."""
     if driver not in ("i915", "xe"):
         return f"its driver is {driver or 'missing'}, and Level Zero needs xe or i915"
     files = [f"/dev/dri/{path.rpartition('/')[2]}" for path in renders]

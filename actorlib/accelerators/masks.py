@@ -1,15 +1,15 @@
 """Reads visibility variables as the vendors' own software does.
 
-CUDA's driver is strict in ways that a ``split(",")`` is not: it stops at the first
-entry that it cannot follow, and one repeated entry hides every device. Whoever counts
-commas instead grants devices that no framework will ever see, so the rules are kept
-here, and every loss comes with a sentence for the user.
+CUDA's driver is stricter than a ``split(",")``: it stops at the first entry that it
+does not understand, and one repeated entry hides every device. A program that counts
+commas instead grants devices that no framework will ever see. So the rules are
+implemented here, and every loss has a sentence for the user.
 
-CUDA's rules: https://docs.nvidia.com/cuda/cuda-c-programming-guide/#env-vars; what the
-guide leaves open is settled as PyTorch settles it (``torch/cuda/__init__.py``). The
-other vendors document less. They are read with the same care (a list ends before what
-it cannot mean; ``NoDevFiles``, as Slurm writes it, and ``-1`` hide everything), and a
-family that differs says so in its ``Syntax``.
+CUDA's rules: https://docs.nvidia.com/cuda/cuda-c-programming-guide/#env-vars; where the
+guide is silent, PyTorch decides (``torch/cuda/__init__.py``). The other vendors
+document less. Their variables are read with the same care (a list ends before an
+invalid entry; ``NoDevFiles``, as Slurm writes it, and ``-1`` hide everything), and a
+family with other rules has its own ``Syntax``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _UUID_KINDS = ("GPU-", "MIG-")
-# What C's strtoul takes: leading blanks, a sign; the rest of the text is ignored.
+# As C's strtoul: leading blanks, a sign; the rest of the text is ignored.
 _ORDINAL = re.compile(r"\s*([+-]?\d{1,20})", re.ASCII)
 _NUMBER = re.compile(r"\s*(\d{1,20})\s*", re.ASCII)
-"""No device has a longer one, and Python refuses to read a very long one."""
+"""Device numbers are shorter, and Python refuses to read a very long number."""
 
 
 @public("actorlib.accelerators")
@@ -36,12 +36,14 @@ class Syntax:
     """How a visibility variable is written.
 
     Attributes:
-        wanted: What an entry is, for messages, for example ``"index"``.
-        read: The entries that one piece between commas stands for (several for a
-            range), or None if the list ends before it. It is given the first piece as
-            well, for lists whose kind that decides.
+        wanted: The name of an entry in messages, for example ``"index"``.
+        read: Returns the entries for one piece between commas (several for a range), or
+            None if the list ends before it. It also gets the first piece, for lists
+            whose
+            form that decides.
         is_void_by_repeating: Whether one entry named twice hides every device; if not,
-            the second time counts for nothing.
+            the
+            second time is ignored.
     """
 
     wanted: str
@@ -52,13 +54,14 @@ class Syntax:
 @public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mask:
-    """The devices a visibility variable lets through, in its own order.
+    """The devices that a visibility variable shows, in its own order.
 
     Attributes:
         said: The variable as it was set, for messages: ``CUDA_VISIBLE_DEVICES='0'``.
-        entries: What it names: indices in plain decimal (``"1"`` for ``" +1gpu"``), or
-            UUIDs as they were written, perhaps shortened. Each once.
-        reason: Why there is less than was written, or nothing; empty if all is there.
+        entries: Its entries: indices in plain decimal (``"1"`` for ``" +1gpu"``), or
+            UUIDs
+            as they were written, maybe shortened. Each once.
+        reason: Why there are fewer entries than were written; else empty.
         is_void_by_repeating: As its syntax says.
     """
 
@@ -69,19 +72,19 @@ class Mask:
 
     @property
     def ordinal(self) -> bool:
-        """Whether it names devices by index, and not by UUID."""
+        """Whether all its entries are indices."""
         return all(entry.isdecimal() for entry in self.entries)
 
 
 def number(text: str) -> str | None:
-    """Reads a plain decimal number, without leading zeros and blanks; else None."""
+    """Reads a plain decimal number without leading zeros and blanks; else None."""
     match = _NUMBER.fullmatch(text)
     return str(int(match[1])) if match else None
 
 
 def _plain(text: str, _: str) -> Sequence[str] | None:
-    found = number(text)
-    return None if found is None else (found,)
+    index = number(text)
+    return None if index is None else (index,)
 
 
 def _cuda(text: str, first: str) -> Sequence[str] | None:
@@ -98,11 +101,11 @@ PLAIN = Syntax(wanted="index", read=_plain)
 """Indices between commas."""
 
 CUDA = Syntax(wanted="index or UUID", read=_cuda, is_void_by_repeating=True)
-"""Indices, or UUIDs of one kind, as CUDA's driver takes them."""
+"""Indices, or UUIDs of one kind, as CUDA's driver reads them."""
 
 
 def read_mask(variable: str, value: str | None, syntax: Syntax = PLAIN) -> Mask | None:
-    """Reads a visibility variable, without knowing which devices there are.
+    """Reads a visibility variable, without knowledge of the machine's devices.
 
     Args:
         variable: Its name, for the reason.
@@ -114,27 +117,30 @@ def read_mask(variable: str, value: str | None, syntax: Syntax = PLAIN) -> Mask 
     """
     if value is None:
         return None
-    said = f"{variable}={value!r}"
+    assignment = f"{variable}={value!r}"
     texts = value.split(",")
     entries: dict[str, None] = {}
     reason = ""
     for place, text in enumerate(texts):
         named = syntax.read(text, texts[0])
         if named is None:
-            # A comma too many at the very end loses nothing.
+            # A trailing comma loses nothing.
             if any(lost.strip() for lost in texts[place:]):
-                reason = f"{said} ends before {text!r}, which is no {syntax.wanted}"
+                reason = (
+                    f"{assignment} ends before {text!r}, which is no {syntax.wanted}"
+                )
             break
         repeated = next((entry for entry in named if entry in entries), None)
         if repeated is not None:
             if syntax.is_void_by_repeating:
-                return Mask(said=said, entries=(), reason=_void(said, repeated))
-            reason = f"{said} names {repeated!r} twice, which counts once"
+                reason = _void(assignment, repeated)
+                return Mask(said=assignment, entries=(), reason=reason)
+            reason = f"{assignment} names {repeated!r} twice, which counts once"
         entries.update(dict.fromkeys(named))
     if not entries:
-        reason = f"{said} hides every device"
+        reason = f"{assignment} hides every device"
     return Mask(
-        said=said,
+        said=assignment,
         entries=tuple(entries),
         reason=reason,
         is_void_by_repeating=syntax.is_void_by_repeating,
@@ -142,21 +148,24 @@ def read_mask(variable: str, value: str | None, syntax: Syntax = PLAIN) -> Mask 
 
 
 def choose(mask: Mask, names: Sequence[Sequence[str]]) -> tuple[tuple[int, ...], str]:
-    """Finds the devices of one machine that a mask names.
+    """Returns the devices of one machine that a mask names.
 
     Args:
         mask: The mask.
-        names: The machine's devices in order, each by what it may be called: numbers
-            have to be equal, anything else may be shortened while it names one device
-            alone. A device without a name is never chosen.
+        names: The names of the machine's devices, in order. Numbers have to be equal;
+            other
+            names may be shortened while they match one device. A device without a name
+            is
+            never chosen.
 
     Returns:
-        A place in ``names`` for each entry that counts, in the mask's order; and why
-        there are fewer than were written, or the empty string.
+        A place in ``names`` for each valid entry, in the mask's order; and why there
+        are
+        fewer than were written, or the empty string.
     """
     places: list[int] = []
     for entry in mask.entries:
-        matches = [place for place, known in enumerate(names) if _means(entry, known)]
+        matches = [place for place, own in enumerate(names) if _means(entry, own)]
         if len(matches) != 1:
             fault = "several devices match" if matches else "there is no such device"
             return tuple(places), f"{mask.said} ends before {entry!r}: {fault}"
@@ -174,5 +183,5 @@ def _means(entry: str, names: Sequence[str]) -> bool:
     return any(name.startswith(entry) for name in names if not name.isdecimal())
 
 
-def _void(said: str, entry: str) -> str:
-    return f"{said} names {entry!r} twice, which hides every device"
+def _void(assignment: str, entry: str) -> str:
+    return f"{assignment} names {entry!r} twice, which hides every device"

@@ -1,12 +1,13 @@
 """MetaX's GPUs, found in sysfs and masked by ``CUDA_VISIBLE_DEVICES``.
 
-Their software, MACA, passes for CUDA and reads CUDA's variable (ray#58338). It has its
-own besides, ``MACA_VISIBLE_DEVICES``, and counts the fastest first unless
+Their software, MACA, presents itself as CUDA and reads CUDA's variable (ray#58338). It
+also has its own, ``MACA_VISIBLE_DEVICES``, and counts the fastest first unless
 ``MACA_DEVICE_ORDER=PCI_BUS_ID`` (MetaX's list of variables). How two masks combine is
-not documented: we write one and remove the other, and they have to agree if set.
+not documented: we write one and remove the other, and if the owner has set both they
+must be equal.
 
-Cards are told from NVIDIA's by the vendor of their render nodes, 0x9999 on PCI; every
-process opens ``/dev/mxcd`` as well. Models by PCI device are those of public code;
+The vendor of their render nodes, 0x9999 on PCI, distinguishes cards from NVIDIA's;
+every process opens ``/dev/mxcd`` as well. Models by PCI device are from public code;
 MetaX's library adds exact names, UUIDs and memory. None of it was tried on a card.
 """
 
@@ -43,7 +44,7 @@ class Metax(Accelerator):
     syntax = CUDA
 
     def detect(self, host: Host) -> Detection:
-        """Finds the GPUs the owner may use, in its mask's order or by PCI address."""
+        """Lists the owner's GPUs, in its mask's order or by PCI address."""
         cards = {
             node.rpartition("/")[2]: pci
             for node in host.glob("/sys/class/drm/renderD*")
@@ -52,7 +53,7 @@ class Metax(Accelerator):
         if not cards and not host.is_device(_CONTROL):
             return self.select((), host.environ)
         from_library, why = _from_library(host)
-        found = [] if cards else list(from_library.values())
+        gpus = [] if cards else list(from_library.values())
         rejected: list[Rejected] = []
         for node, pci in sorted(cards.items(), key=lambda card: card[1].address or ""):
             at, model = pci.address, _MODELS.get(pci.device)
@@ -61,18 +62,18 @@ class Metax(Accelerator):
             if fault := closed(host, _CONTROL) or closed(host, name):
                 rejected.append(Rejected(name=name, why=fault, model=model))
             else:
-                found.append(from_library.get(at, card))
-        lost = "" if cards or found else f"{_CONTROL} leads to no card: {why}"
-        reason = lost or why_none(found, rejected)
-        numbered = [replace(card, id=str(n)) for n, card in enumerate(found)]
+                gpus.append(from_library.get(at, card))
+        lost = "" if cards or gpus else f"{_CONTROL} leads to no card: {why}"
+        reason = lost or why_none(gpus, rejected)
+        numbered = [replace(card, id=str(n)) for n, card in enumerate(gpus)]
         return self.select(numbered, host.environ, rejected=rejected, reason=reason)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """Reads what the owner may see, by CUDA's variable or by MACA's own."""
+        """Reads the owner's mask from CUDA's variable or from MACA's own."""
         names = [name for name in (self.visible_env, _MASK) if name in environ]
         if len({environ[name] for name in names}) > 1:
-            said = " and ".join(f"{name}={environ[name]!r}" for name in names)
-            return Mask(said=said, entries=(), reason=f"{said} disagree: set one")
+            both = " and ".join(f"{name}={environ[name]!r}" for name in names)
+            return Mask(said=both, entries=(), reason=f"{both} disagree: set one")
         return read_mask(names[0], environ[names[0]], CUDA) if names else None
 
     def environment(
@@ -81,7 +82,7 @@ class Metax(Accelerator):
         environ: Mapping[str, str],
         every: Sequence[Device],
     ) -> dict[str, str | None]:
-        """One mask and the order of its numbers; both masks empty to hide all."""
+        """Writes one mask and the order of its numbers; two empty masks hide all."""
         changes = super().environment(devices, environ, every)
         changes[_MASK] = None if devices else ""
         if devices and not (_ORDER in environ and self.mask(environ)):
@@ -89,11 +90,11 @@ class Metax(Accelerator):
         return changes
 
 
-_BARE = Device(family=Metax.family, kind=Metax.kind.name, index=0, id="")
+_BARE = Device(family=Metax.family, kind=Metax.kind.name, id="")
 
 
 def _from_library(host: Host) -> tuple[dict[str | None, Device], str]:
-    """Asks MetaX's library for the cards, by PCI address, and why there are no more."""
+    """Reads the cards by PCI address from MetaX's library, and why no more."""
     from_library: dict[str | None, Device] = {}
     try:
         library = host.sdk("pymxsml.mxsml_extension")
@@ -123,7 +124,7 @@ def _from_library(host: Host) -> tuple[dict[str | None, Device], str]:
 
 
 def _ask(library: ModuleType, question: str, handle: object) -> Any:
-    """Asks what a card can do without; None where the library has no answer."""
+    """Asks for an optional fact; None if the library has no answer."""
     try:
         return getattr(library, question)(handle) or None
     except library.MXSMLEXError:

@@ -1,12 +1,12 @@
 """Mobilint's NPUs, found in ``/dev`` and masked by ``QBRUNTIME_VISIBLE_DEVICES``.
 
-The qb runtime reads the variable itself, as card numbers; its library names it, as
-Ray's support for these cards says, from which the device files are known, too. An Aries
-card is ``/dev/aries<n>``, at most eight of them. A Regulus is ``/dev/regulus-npu<n>``
-(the number may be missing), while ``/dev/regulus`` and ``/dev/regulus-usb`` beside it
-are no cards. Both generations of Aries are called alike, as in Ray.
+The qb runtime reads card numbers from the variable. Its library contains the name; this
+and the names of the device files are from Ray's support for these cards. An Aries card
+is ``/dev/aries<n>``, at most eight of them. A Regulus is ``/dev/regulus-npu<n>`` (the
+number may be missing), while ``/dev/regulus`` and ``/dev/regulus-usb`` beside it are
+not cards. Both generations of Aries have one name, as in Ray.
 
-How the runtime numbers a machine with cards of both kinds is not documented: there an
+How the runtime numbers a machine with cards of both kinds is not documented: here an
 Aries keeps its number, and a Regulus of the same number is left out. Nor is it
 documented that an empty variable hides every card; Ray relies on it.
 """
@@ -38,7 +38,7 @@ class Mobilint(Accelerator):
     )
 
     def detect(self, host: Host) -> Detection:
-        """Finds the cards whose device files may be opened."""
+        """Lists the cards whose device files may be opened."""
         aries, regulus = find_files(host, "/dev/aries"), find_files(host, _SOLE)
         rejected = [*aries.rejected, *regulus.rejected]
         others = regulus.usable
@@ -47,24 +47,23 @@ class Mobilint(Accelerator):
             rejected += [Rejected(name=_SOLE, why=why)] if why else []
             others = others if why else ((0, _SOLE), *others)
         cards = {number: _card(number, path, "ARIES") for number, path in aries.usable}
-        taken = {number for number, _ in aries.present}
+        numbers = {number for number, _ in aries.present}
         for number, path in others:
-            if number in taken:
+            if number in numbers:
                 why = f"another card has the number {number}"
                 rejected.append(Rejected(name=path, why=why))
                 continue
-            taken.add(number)
+            numbers.add(number)
             cards[number] = _card(number, path, "REGULUS")
-        found = [cards[number] for number in sorted(cards)]
-        reason = why_none(found, rejected)
-        return self.select(found, host.environ, rejected=rejected, reason=reason)
+        npus = [cards[number] for number in sorted(cards)]
+        reason = why_none(npus, rejected)
+        return self.select(npus, host.environ, rejected=rejected, reason=reason)
 
 
 def _card(number: int, path: str, chip: str) -> Device:
     return Device(
         family=Mobilint.family,
         kind=Mobilint.kind.name,
-        index=0,
         id=str(number),
         model=f"Mobilint {chip}",
         type=f"MOBILINT_{chip}",

@@ -1,16 +1,17 @@
 """AWS's Neuron cores, found in ``/dev`` and masked by ``NEURON_RT_VISIBLE_CORES``.
 
-They are those of every ``/dev/neuron<N>``, Inferentia or Trainium, counted on. A
-process that names no cores reserves all of them until it ends, so the list is set for
-every actor, and ``NEURON_RT_NUM_CORES`` ("any n cores") is removed from them. It is
-written as a comma list, as in Ray: programs split it at commas. The runtime reads lists
-since 2.16.18 (aws-neuron-sdk#1024), a single core at all times. What it makes of an
-empty list is not documented; torch_neuronx then takes core 0 (aws-neuron-sdk#869).
+Cores are numbered across all ``/dev/neuron<N>``, Inferentia or Trainium. A process that
+names no cores reserves all of them until it ends, so the list is set for every actor,
+and ``NEURON_RT_NUM_CORES`` ("any n cores") is removed. The list has commas, as in Ray:
+programs split it at commas. The runtime reads lists since 2.16.18
+(aws-neuron-sdk#1024), and a single core in all versions. The meaning of an empty list
+is not documented; torch_neuronx then takes core 0 (aws-neuron-sdk#869).
 
-The counts and names are those of the driver's sysfs (Neuron Sysfs User Guide). From
-Trainium2 on the runtime counts logical cores of two physical ones, or of as many as
-``NEURON_LOGICAL_NC_CONFIG`` says, and so do the variable and we. Cores are counted over
-the devices in ``/dev``; that a container's runtime does so too is not verified.
+Counts and names are from the driver's sysfs (Neuron Sysfs User Guide). From Trainium2
+on the runtime counts logical cores of two physical ones, or of as many as
+``NEURON_LOGICAL_NC_CONFIG`` says, and so do the variable and this module. Cores are
+counted over the devices in ``/dev``; that the runtime does the same in a container is
+not verified.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from actorlib.accelerators.files import find_files, why_none
 from actorlib.accelerators.masks import Syntax, number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from actorlib.accelerators.host import Host
 
 _SYSFS = "/sys/devices/virtual/neuron_device/neuron"
 _PAIRED = ("Trainium2", "Trainium3")
 _MOST = 4096
-"""More cores than any machine has: no range is spelled out further."""
+"""More cores than any machine has: the limit of a range."""
 
 _MOST_OF_ONE = 64
-"""More physical cores than any device has: who says so tells nonsense."""
+"""More physical cores than any device has: a larger count is invalid."""
 
 
 def _cores(text: str, _: str) -> Sequence[str] | None:
@@ -51,15 +52,16 @@ class Neuron(Accelerator):
     family = "neuron"
     kind = NEURON_CORES
     visible_env = "NEURON_RT_VISIBLE_CORES"
+    removed_envs = ("NEURON_RT_NUM_CORES",)
     syntax = Syntax(wanted="core or range of cores", read=_cores)
 
     def detect(self, host: Host) -> Detection:
-        """Finds the cores of the devices that may be opened."""
+        """Lists the cores of the devices that may be opened."""
         files = find_files(host, "/dev/neuron", _SYSFS)
         counts = {place: _count(host, place) for place, _ in files.present}
-        # The devices of one machine are alike, and later ones count on from earlier.
+        # The devices of one machine are alike, and their cores are numbered in order.
         usual = max(counts.values(), default=0)
-        found: list[Device] = []
+        logical: list[Device] = []
         rejected = list(files.rejected)
         first = 0
         for place, path in files.present:
@@ -72,11 +74,10 @@ class Neuron(Accelerator):
             if not cores:
                 why = f"{_SYSFS}{place} does not say how many cores it has"
                 rejected.append(Rejected(name=path, why=why, model=model))
-            found += [
+            logical += [
                 Device(
                     family=self.family,
                     kind=self.kind.name,
-                    index=0,
                     id=name,
                     model=model,
                     type="aws-neuron-core",
@@ -85,29 +86,19 @@ class Neuron(Accelerator):
                 )
                 for name in sorted(names, key=int)
             ]
-        reason = why_none(found, rejected)
-        return self.select(found, host.environ, rejected=rejected, reason=reason)
-
-    def environment(
-        self,
-        devices: Sequence[Device],
-        environ: Mapping[str, str],
-        every: Sequence[Device],
-    ) -> dict[str, str | None]:
-        """The cores; the other variable, which names none, would be a second owner."""
-        changes = super().environment(devices, environ, every)
-        return changes | {"NEURON_RT_NUM_CORES": None}
+        reason = why_none(logical, rejected)
+        return self.select(logical, host.environ, rejected=rejected, reason=reason)
 
 
 def _count(host: Host, place: int) -> int:
-    """A device's physical cores, or 0 if unknown."""
-    told = host.read_number(f"{_SYSFS}{place}/core_count")
-    if told is None or told > _MOST_OF_ONE:
+    """Returns the number of a device's physical cores, or 0 if unknown."""
+    count = host.read_number(f"{_SYSFS}{place}/core_count")
+    if count is None or count > _MOST_OF_ONE:
         return len(host.glob(f"{_SYSFS}{place}/neuron_core[0-9]*"))
-    return told
+    return count
 
 
 def _fused(host: Host, model: str | None) -> int:
-    """How many physical cores a logical one is made of."""
-    told = number(host.environ.get("NEURON_LOGICAL_NC_CONFIG", ""))
-    return int(told or 0) or (2 if model in _PAIRED else 1)
+    """Returns the number of physical cores in a logical one."""
+    count = number(host.environ.get("NEURON_LOGICAL_NC_CONFIG", ""))
+    return int(count or 0) or (2 if model in _PAIRED else 1)

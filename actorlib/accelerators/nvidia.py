@@ -1,19 +1,19 @@
 """NVIDIA's GPUs, found through NVML and masked by ``CUDA_VISIBLE_DEVICES``.
 
-NVML counts cards by PCI address and ignores the mask (NVML API reference). CUDA counts
-the fastest first unless ``CUDA_DEVICE_ORDER=PCI_BUS_ID`` says otherwise (CUDA C++
+NVML numbers cards by PCI address and ignores the mask (NVML API reference). CUDA
+numbers the fastest first unless ``CUDA_DEVICE_ORDER=PCI_BUS_ID`` is set (CUDA C++
 Programming Guide, environment variables), so on a machine of mixed cards "1" is two
-different ones: indices are given to a process together with their order.
+different ones: a process gets indices together with their order.
 
-A mask of indices without an order is taken to count by PCI address, as ``nvidia-smi``
-does, where people read the indices off. An owner who has set an order as well has
-said what the indices mean: both are passed on, and if the order is CUDA's own, which
-card an index leads to stays unknown.
+A mask of indices without an order is read by PCI address, as in ``nvidia-smi``, where
+people read the indices. An owner who has also set an order has defined the meaning of
+the indices: both are passed on. If the order is CUDA's own, the card of an index is
+unknown.
 
-MIG instances are devices of their own and are written by UUID (MIG user guide). In a
-mask, the index of a card in MIG mode stands for its first instance, as CUDA would
-choose; its UUID stands for no device, as what CUDA makes of it is not documented. Where
-NVML is missing, the instances that a mask names are taken at its word.
+MIG instances are separate devices and are written by UUID (MIG user guide). In a mask,
+the index of a card in MIG mode means its first instance, as in CUDA; its UUID means no
+device, as CUDA's behavior there is not documented. Without NVML, the instances that a
+mask names are assumed to exist.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import GPU
-from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
+from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected, reject
 from actorlib.accelerators.masks import CUDA, choose
 from actorlib.accelerators.nvidia_driver import (
     Scan,
-    is_traced,
+    may_have_nvml,
     nothing_usable,
     scan_driver,
 )
@@ -34,7 +34,7 @@ from actorlib.accelerators.nvidia_masks import (
     BY_PCI,
     ORDER,
     formed,
-    named_by_owner,
+    renamed,
     targets_of,
 )
 from actorlib.accelerators.nvml import scan_nvml
@@ -56,10 +56,10 @@ class Nvidia(Accelerator):
     syntax = CUDA
 
     def detect(self, host: Host) -> Detection:
-        """Finds the GPUs the owner may use, in its mask's order or by PCI address."""
+        """Lists the owner's GPUs, in its mask's order or by PCI address."""
         scan, mask = _scan(host), self.mask(host.environ)
         if mask is None:
-            found, cut, outer = [target.device for target in scan.targets], "", None
+            devices, cut, outer = [target.device for target in scan.targets], "", None
             hidden: list[Rejected] = []
         else:
             targets = targets_of(mask, scan, host.environ.get(ORDER, BY_PCI))
@@ -68,18 +68,16 @@ class Nvidia(Accelerator):
             if not targets:
                 cut = mask.reason
             pairs = zip(outer, (targets[at].device for at in chosen), strict=False)
-            found = [device and named_by_owner(device, word) for word, device in pairs]
+            devices = [device and renamed(device, word) for word, device in pairs]
             hidden = [
-                Rejected(
-                    name=f"GPU {d.id}", model=d.model, why=f"hidden by {mask.said}"
-                )
+                reject(d, f"hidden by {mask.said}")
                 for at, (_, d) in enumerate(targets)
                 if d and d.id and at not in chosen
             ]
         return Detection(
             family=self.family,
             devices=tuple(
-                replace(d, index=i) for i, d in enumerate(filter(None, found))
+                replace(d, index=i) for i, d in enumerate(filter(None, devices))
             ),
             outer=outer,
             said=mask.said if mask is not None else "",
@@ -88,7 +86,7 @@ class Nvidia(Accelerator):
         )
 
     def formed(self, devices: Sequence[Device], form: str | None) -> tuple[Device, ...]:
-        """By index where that leaves no doubt about the card, and by UUID otherwise."""
+        """Sets indices where they are unambiguous, else UUIDs."""
         return formed(devices, form)
 
     def environment(
@@ -97,7 +95,7 @@ class Nvidia(Accelerator):
         environ: Mapping[str, str],
         every: Sequence[Device],
     ) -> dict[str, str | None]:
-        """The mask, and with indices the order that they were counted in."""
+        """Writes the mask, and with indices their order."""
         changes = super().environment(devices, environ, every)
         mask = self.mask(environ)
         is_settled = ORDER in environ and mask is not None and mask.ordinal
@@ -107,8 +105,8 @@ class Nvidia(Accelerator):
 
 
 def _scan(host: Host) -> Scan:
-    """Scans the machine by NVML or, without it, by what the kernel lists."""
-    if not is_traced(host):
+    """Scans the machine by NVML or, without it, by the kernel's lists."""
+    if not may_have_nvml(host):
         return Scan()
     try:
         nvml = host.sdk("pynvml")

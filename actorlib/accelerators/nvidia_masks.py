@@ -1,8 +1,8 @@
-"""Reads which of NVIDIA's devices a mask of CUDA's names, and writes ours.
+"""Maps the entries of a CUDA mask to NVIDIA's devices, and writes our masks.
 
-An index means a card only together with an order. CUDA's own, ``FASTEST_FIRST``, is not
-told by anything that can be asked without starting CUDA, so under it an index is passed
-on as it is and its card stays unknown.
+An index identifies a card only together with an order. CUDA's own order,
+``FASTEST_FIRST``, is known only after starting CUDA, so under it an index is passed on
+unchanged and its card is unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BY_PCI = "PCI_BUS_ID"
 
 
 def targets_of(mask: Mask, scan: Scan, order: str) -> Sequence[MaskTarget]:
-    """Returns what a mask chooses from, as far as its entries lead to a device."""
+    """Returns the devices that a mask chooses from, as far as they are known."""
     if scan.may_miss_parts and mask.entries and mask.entries[0].startswith("MIG-"):
         return [MaskTarget((word,), replace(BARE, uuid=word)) for word in mask.entries]
     if mask.entries and mask.ordinal and order != BY_PCI:
@@ -32,26 +32,29 @@ def targets_of(mask: Mask, scan: Scan, order: str) -> Sequence[MaskTarget]:
     return scan.targets
 
 
-def named_by_owner(device: Device, word: str) -> Device:
-    """Returns a device as the owner calls it, its index at hand if by UUID."""
+def renamed(device: Device, word: str) -> Device:
+    """Renames a device to the owner's word for it; keeps its index in the entry."""
     index = "" if word.startswith("MIG-") else device.id
     return replace(device, id=word, entry=device.entry if word.isdecimal() else index)
 
 
 def formed(devices: Sequence[Device], form: str | None) -> tuple[Device, ...]:
-    """Returns the devices with the entries that masks are to have for them.
+    """Sets the entries of devices in masks.
 
-    By index if all are of one model, the owner named none by UUID, and none is missing:
-    then CUDA counts as we do, and programs that read a number find one. What the owner
-    called by its UUID is otherwise written in the same words. One card without a UUID
-    has all written by index, as a mask of CUDA's ends where its kind changes.
+    They are indices if all devices are of one model, the owner named none by UUID, and
+    none
+    is missing: then CUDA's numbers are the same, and programs that read a number find
+    one.
+    Else they are UUIDs, in the owner's words if it used any. If one card has no UUID,
+    all
+    entries are indices, as CUDA ends a mask where its form changes.
 
     Args:
         devices: All that may be granted.
         form: ``"index"`` or ``"uuid"``; None for the better one.
 
     Raises:
-        ValueError: A device has no such name, or it is not known.
+        ValueError: A device has no such entry, or it is unknown.
     """
     real = [device for device in devices if not device.logical]
     models = {device.model for device in real}

@@ -1,9 +1,9 @@
-"""Scans NVIDIA's cards by NVML, whatever a mask says of them.
+"""Scans NVIDIA's cards by NVML, without regard to masks.
 
-A card in MIG mode is no device: CUDA sees the instances on it, or nothing. What is
-wrong with one card costs that card alone. Its number stays taken, but CUDA may count on
-without it, so then the others are written by UUID. Where NVML has no UUID to tell, as
-on a Jetson or under WSL, a card is none the worse: its number is its name.
+A card in MIG mode is not a device: CUDA sees the instances on it, or nothing. A fault
+of one card affects only that card. It keeps its number, but CUDA may skip it when it
+numbers cards, so then the others are written by UUID. Where NVML has no UUIDs, as on a
+Jetson or under WSL, the number is the name of a card.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from actorlib.accelerators.base import Device, Rejected
+from actorlib.accelerators.base import Device, Rejected, reject
 from actorlib.accelerators.files import closed
 from actorlib.accelerators.nvidia_driver import BARE, MaskTarget
 from actorlib.accelerators.types import of_nvidia
@@ -33,14 +33,14 @@ def scan_nvml(host: Host, nvml: ModuleType) -> tuple[list[MaskTarget], list[Reje
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(number)
             card = _described(nvml, handle, card)
-            there, why = _usable(host, nvml, handle, card)
-            if there and there[0].device == card:
+            usable, why = _usable(host, nvml, handle, card)
+            if usable and usable[0].device == card:
                 whole[card] = handle
         except nvml.NVMLError as error:
-            there, why = [], str(error)
+            usable, why = [], str(error)
         if why:
-            rejected.append(Rejected(name=f"GPU {number}", why=why, model=card.model))
-        targets += there or [MaskTarget((card.id,), None)]
+            rejected.append(reject(card, why))
+        targets += usable or [MaskTarget((card.id,), None)]
     finished = [
         _finished(nvml, target, whole, exact=bool(rejected)) for target in targets
     ]
@@ -48,7 +48,7 @@ def scan_nvml(host: Host, nvml: ModuleType) -> tuple[list[MaskTarget], list[Reje
 
 
 def _ask(nvml: ModuleType, question: str, *about: object) -> Any:
-    """Asks; None where the card, or an old version of NVML, has no answer."""
+    """Asks for a fact; None if the card, or an old version of NVML, has no answer."""
     try:
         return getattr(nvml, question)(*about) if hasattr(nvml, question) else None
     except nvml.NVMLError:
@@ -56,10 +56,10 @@ def _ask(nvml: ModuleType, question: str, *about: object) -> Any:
 
 
 def _supported(nvml: ModuleType, question: str, *about: object) -> Any:
-    """Asks; None where NVML does not support the question on that card.
+    """Asks for a fact; None if NVML does not support the question on that card.
 
     Raises:
-        NVMLError: The card is lost, or may not be asked.
+        NVMLError: The card is lost, or may not be queried.
     """
     try:
         return getattr(nvml, question)(*about) or None
@@ -68,7 +68,7 @@ def _supported(nvml: ModuleType, question: str, *about: object) -> Any:
 
 
 def _described(nvml: ModuleType, handle: object, card: Device) -> Device:
-    # The second version of the memory call differs in what it says is used, not in the
+    # The second version of the memory call differs in the used bytes, not in the
     # total. Cards that share the machine's memory (GB10) support neither.
     memory = _ask(nvml, "nvmlDeviceGetMemoryInfo", handle)
     model = _supported(nvml, "nvmlDeviceGetName", handle)
@@ -86,7 +86,7 @@ def _described(nvml: ModuleType, handle: object, card: Device) -> Device:
 def _usable(
     host: Host, nvml: ModuleType, handle: object, card: Device
 ) -> tuple[list[MaskTarget], str]:
-    """Returns the card, or the instances on it; or nothing, and why."""
+    """Returns the card, or the instances on it; or nothing, and the reason."""
     file = f"/dev/nvidia{_ask(nvml, 'nvmlDeviceGetMinorNumber', handle)}"
     if host.is_device(file) and (why := closed(host, file)):
         return [], why
@@ -105,7 +105,7 @@ def _parts(nvml: ModuleType, handle: object, card: Device) -> Iterator[MaskTarge
         try:
             part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
         except nvml.NVMLError_NotFound:
-            continue  # the numbers have holes
+            continue  # the numbers have gaps
         uuid = nvml.nvmlDeviceGetUUID(part)
         instance = replace(card, id=uuid, entry=uuid, parent=card.uuid)
         gpu = _ask(nvml, "nvmlDeviceGetGpuInstanceId", part)
@@ -117,7 +117,7 @@ def _parts(nvml: ModuleType, handle: object, card: Device) -> Iterator[MaskTarge
 def _finished(
     nvml: ModuleType, target: MaskTarget, whole: Mapping[Device, object], *, exact: bool
 ) -> MaskTarget:
-    """Completes a whole card with what is known once all of them are."""
+    """Adds to a whole card its entry and peers, which depend on all cards."""
     card = target.device
     if card is None or card not in whole:
         return target

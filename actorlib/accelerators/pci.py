@@ -1,7 +1,7 @@
-"""Reads from sysfs whose a PCI device is, which one, and where it is plugged in.
+"""Reads the ids and the address of a PCI device from sysfs.
 
-The kernel's own names for a device file (``accel``, ``vfio``) are used by drivers of
-many vendors, and only the PCI ids tell them apart.
+Drivers of many vendors use the kernel's own names for device files (``accel``,
+``vfio``), and only the PCI ids tell them apart.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _MAKERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pci:
-    """One PCI device; texts are empty where they cannot be read.
+    """One PCI device; texts are empty if they cannot be read.
 
     Attributes:
-        vendor: Its vendor's id as sysfs writes it, for example ``"0x1ae0"``.
-        device: Its own id, likewise.
+        vendor: The vendor's id as in sysfs, for example ``"0x1ae0"``.
+        device: The device's id.
         subsystem: The id of the board, where one chip is sold as several.
         address: For example ``"0000:3b:00.0"``, or None if unknown.
     """
@@ -46,13 +46,13 @@ class Pci:
 
     @property
     def maker(self) -> str:
-        """Whose it is, for people; empty if that cannot be read."""
+        """The name of the vendor, for people; empty if it cannot be read."""
         unknown = f"PCI vendor {self.vendor}" if self.vendor else ""
         return _MAKERS.get(self.vendor, unknown)
 
 
 def read_pci(host: Host, folder: str) -> Pci:
-    """Reads the ids of the device that a folder or a link in sysfs stands for."""
+    """Reads the device behind a folder or a link in sysfs."""
     vendor, device, subsystem = (
         (host.read_text(f"{folder}/{name}") or "").strip().lower()
         for name in ("vendor", "device", "subsystem_device")

@@ -1,21 +1,21 @@
 """Rebellions' NPUs, found in ``/dev`` and masked by ``RBLN_DEVICES``.
 
-The variable has two names. Ray and older SDKs say ``RBLN_DEVICES``; newer ones (0.11.1)
-have ``RBLN_VISIBLE_DEVICES`` as well, which the newer vLLM plugin reads alone. Both are
-written, with one value. As the owner's mask the older name goes first (which of two
-that differ the SDK follows is not documented), and ``all`` in the newer one is what
-the container toolkit writes and hides nothing.
+The variable has two names. Ray and older SDKs use ``RBLN_DEVICES``; newer SDKs (0.11.1)
+also have ``RBLN_VISIBLE_DEVICES``, and the newer vLLM plugin reads only that. Both are
+written, with one value. As the owner's mask the older name has precedence (which of two
+different ones the SDK follows is not documented). The container toolkit writes ``all``
+to the newer one, which hides nothing.
 
-An entry counts the files ``/dev/rbln<n>`` that are here, and not their numbers: in a
-container with ``rbln4`` to ``rbln7`` they are 0 to 3. This was measured and written
-down in the tests of Rebellions' own vLLM plugin; on a whole machine both are the same.
+An entry counts the files ``/dev/rbln<n>`` that exist here, and not their numbers: in a
+container with ``rbln4`` to ``rbln7`` they are 0 to 3. This is measured in the tests of
+Rebellions' own vLLM plugin; on a whole machine both are the same.
 
-An empty variable hides nothing from the vendor's software, but a number that no
-machine has hides everything; the tests of torch-rbln rely on it, and so does this.
+An empty variable hides nothing from the vendor's software, but a number that no machine
+has hides everything; the tests of torch-rbln rely on it, and so does this module.
 
-The driver tells model and memory in ``/sys/class/rebellions``, where a container sees
-every card of the machine. That ``device`` there leads to the PCI address, as it does
-for other drivers, could not be verified.
+The driver has model and memory in ``/sys/class/rebellions``, where a container sees
+every card of the machine. That ``device`` there leads to the PCI address, as with other
+drivers, could not be verified.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ class Rbln(Accelerator):
     )
 
     def detect(self, host: Host) -> Detection:
-        """Finds the cards whose device files are here and may be opened."""
+        """Lists the cards whose device files exist here and may be opened."""
         files = find_files(host, "/dev/rbln", _CLASS)
-        found = [
+        cards = [
             _card(host, place, *file)
             for place, file in enumerate(files.present)
             if file in files.usable
         ]
-        reason = why_none(found, files.rejected)
-        return self.select(found, host.environ, rejected=files.rejected, reason=reason)
+        reason = why_none(cards, files.rejected)
+        return self.select(cards, host.environ, rejected=files.rejected, reason=reason)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """Reads what the owner may see, by the first name that says anything."""
+        """Reads the owner's mask from the first name that has a value."""
         alias = environ.get(_ALIAS)
         if self.visible_env in environ or alias in {None, "", "all"}:
             return super().mask(environ)
@@ -75,9 +75,9 @@ class Rbln(Accelerator):
         environ: Mapping[str, str],
         every: Sequence[Device],
     ) -> dict[str, str | None]:
-        """Both names, with a number that leads nowhere to hide every card."""
-        shown = super().environment(devices, environ, every)[self.visible_env]
-        return dict.fromkeys((self.visible_env, _ALIAS), shown or _NO_SUCH)
+        """Writes both names; a number that no machine has hides every card."""
+        mask = super().environment(devices, environ, every)[self.visible_env]
+        return dict.fromkeys((self.visible_env, _ALIAS), mask or _NO_SUCH)
 
 
 def _card(host: Host, place: int, number: int, path: str) -> Device:
@@ -86,7 +86,6 @@ def _card(host: Host, place: int, number: int, path: str) -> Device:
     return Device(
         family=Rbln.family,
         kind=Rbln.kind.name,
-        index=0,
         id=str(place),
         pci=read_pci(host, f"{folder}/device").address,
         model=model,

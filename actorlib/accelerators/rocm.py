@@ -1,15 +1,15 @@
-"""Finds the GPUs that ROCm numbers, and reads its masks as it does.
+"""Lists the GPUs with ROCm's numbers, and reads its masks like ROCm.
 
-The kernel's compute driver, KFD, keeps a folder for every CPU and GPU in
-``/sys/class/kfd/kfd/topology/nodes``. ROCm numbers the GPUs in that order and leaves
-out those it cannot use, which are those whose properties a container may not read and
-those whose render node does not open (libhsakmt, topology.c): a container that was
-given one GPU of eight calls it 0. So do we. The partitions of an MI300 are GPUs of
-their own here. They have no ``parent``: unlike MIG instances, one process opens many.
+The kernel's compute driver, KFD, has a folder for every CPU and GPU in
+``/sys/class/kfd/kfd/topology/nodes``. ROCm numbers the GPUs in that order and skips
+unusable ones: those whose properties a container may not read and those whose render
+node does not open (libhsakmt, topology.c). A container with one GPU of eight calls it
+0, and so does this module. The partitions of an MI300 are separate GPUs here. They have
+no ``parent``: unlike MIG instances, one process opens many.
 
-The kernel does not say which GPU is part of a CPU. Those without memory of their own
-are, those that share a folder with CPU cores, and those of the kinds that LLVM's list
-of AMD targets calls APUs: they may have a carved-out piece of the machine's memory.
+The kernel does not say which GPU is part of a CPU. These are: GPUs without their own
+memory, GPUs that share a folder with CPU cores, and GPUs that LLVM's list of AMD
+targets calls APUs, which may have a reserved part of the machine's memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FOLDERS = "/sys/class/kfd/kfd/topology/nodes"
 _FACT = re.compile(r"^(\w+) +(\d{1,20})$", re.ASCII | re.MULTILINE)
 _XGMI = 11
 _OF_THE_CARD = (1, 2)
-"""Heaps that are a card's memory: what a CPU can reach of it, and what it cannot."""
+"""The heaps of a card's memory: the part that a CPU can reach, and the other."""
 
 _APUS = frozenset(
     f"gfx{target}"
@@ -64,19 +64,19 @@ _TYPES = {
     0x679A: "AMD-Radeon-HD-7900",
     0x679B: "AMD-Radeon-HD-7900",
 }
-"""By PCI device id, as Ray calls them. Others are called by their target: gfx1100."""
+"""By PCI device id, with Ray's names. The others are named by target: gfx1100."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Gpu:
     place: int
     device: Device
     links: frozenset[int]
 
 
 def find_gpus(host: Host, family: str) -> tuple[tuple[Device, ...], list[Rejected]]:
-    """Finds the GPUs that ROCm can use, by its numbers, and those that it cannot."""
-    found: list[_Found] = []
+    """Lists the GPUs that ROCm can use, with its numbers, and the others."""
+    gpus: list[_Gpu] = []
     rejected: list[Rejected] = []
     paths = map(PurePosixPath, host.glob(f"{_FOLDERS}/*/properties"))
     for place, folder in sorted((int(path.parent.name), path.parent) for path in paths):
@@ -94,45 +94,46 @@ def find_gpus(host: Host, family: str) -> tuple[tuple[Device, ...], list[Rejecte
         if why:
             rejected.append(Rejected(name=render, why=why, model=device.model))
         else:
-            found.append(_Found(place, device, _links(host, str(folder))))
-    return _linked(found), rejected
+            gpus.append(_Gpu(place, device, _links(host, str(folder))))
+    return _linked(gpus), rejected
 
 
 def read_layer(name: str, environ: Mapping[str, str]) -> Mask | None:
     """Reads one layer of masks, or None if the variable is unset.
 
-    ROCr takes blanks and UUIDs in any case, and ends before a repeated entry
-    (ROCR-Runtime, amd_filter_device.cpp). HIP and OpenCL take neither blanks nor
-    leading zeros, and a repeated entry counts once (clr, rocdevice.cpp).
+    ROCr accepts blanks and UUIDs in any case, and ends before a repeated entry
+    (ROCR-Runtime, amd_filter_device.cpp). HIP and OpenCL accept neither blanks nor
+    leading
+    zeros, and a repeated entry counts once (clr, rocdevice.cpp).
     """
     is_lowest = name == ROCR
-    seen: set[str] = set()
+    entries: set[str] = set()
 
     def read(text: str, _: str) -> Sequence[str] | None:
         text = text.strip() if is_lowest else text
         is_uuid = text[:4].upper() == "GPU-" and len(text) > 4
         entry = f"GPU-{text[4:].lower()}" if is_uuid else number(text)
         is_plain = is_uuid or entry == text
-        if entry is None or not is_plain or (is_lowest and entry in seen):
+        if entry is None or not is_plain or (is_lowest and entry in entries):
             return None
-        seen.add(entry)
+        entries.add(entry)
         return (entry,)
 
     wanted = "new index or UUID" if is_lowest else "plain index or UUID"
     return read_mask(name, environ.get(name), Syntax(wanted=wanted, read=read))
 
 
-def _linked(found: list[_Found]) -> tuple[Device, ...]:
-    # What several share names none of them: older kernels gave all the partitions of
-    # a card the card's own id.
-    shared = Counter(one.device.uuid for one in found)
+def _linked(gpus: list[_Gpu]) -> tuple[Device, ...]:
+    # A shared UUID identifies none of them: older kernels gave all partitions of a
+    # card the id of the card.
+    shared = Counter(one.device.uuid for one in gpus)
     named = {
         one.place: replace(
             one.device,
             id=str(number),
             uuid=one.device.uuid if shared[one.device.uuid] == 1 else None,
         )
-        for number, one in enumerate(found)
+        for number, one in enumerate(gpus)
     }
     return tuple(
         replace(
@@ -141,7 +142,7 @@ def _linked(found: list[_Found]) -> tuple[Device, ...]:
                 named[p].key for p in one.links - {one.place} if p in named
             ),
         )
-        for one in found
+        for one in gpus
     )
 
 
@@ -155,9 +156,8 @@ def _device(host: Host, facts: dict[str, int], folder: str, family: str) -> Devi
     return Device(
         family=family,
         kind=GPU.name,
-        index=0,
         id="",
-        # As ROCr writes it; devices without one have no way to be told by UUID.
+        # As ROCr writes it; devices without one have no UUID.
         uuid=f"GPU-{unique:016x}" if (unique := facts.get("unique_id", 0)) else None,
         pci=f"{facts.get('domain', 0):04x}:{spot >> 8 & 0xFF:02x}"
         f":{spot >> 3 & 0x1F:02x}.{spot & 7}",
@@ -179,7 +179,7 @@ def _memory(host: Host, folder: str, drm: str) -> int | None:
 
 
 def _links(host: Host, folder: str) -> frozenset[int]:
-    """Returns the folders that XGMI leads to, also CPUs' where they have it."""
+    """Returns the folders that XGMI connects, which may be CPUs."""
     links = _parts(host, folder, "io_links")
     return frozenset(
         link["node_to"]

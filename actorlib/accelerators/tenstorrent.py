@@ -1,18 +1,18 @@
 """Tenstorrent's chips, found in ``/dev`` and masked by ``TT_VISIBLE_DEVICES``.
 
-The driver makes a file per chip, ``/dev/tenstorrent/0``, beside a folder ``by-id``; in
-sysfs it tells the card's type and its PCI address (tt-kmd's documentation). A board
-with two chips, such as a p300, is two devices here and to the variable, although
-tt-metal may refuse to work with one half of it.
+The driver makes a file per chip, ``/dev/tenstorrent/0``, beside a folder ``by-id``. In
+sysfs it has the card's type and its PCI address (tt-kmd's documentation). A board with
+two chips, such as a p300, is two devices here and in the variable, although tt-metal
+may refuse to work with one half of it.
 
 The variable lists numbers of files or PCI addresses, in any mixture, and an empty one
-hides every chip (tt-umd, ``pci_device.cpp``; before 2025 it hid none). Its order is of
-no meaning: a process counts its chips by address. tt-umd stops the whole program at an
-entry that leads nowhere; here the list ends there, with a reason.
+hides every chip (tt-umd, ``pci_device.cpp``; before 2025 it hid none). Its order has no
+meaning: a process numbers its chips by address. tt-umd stops the whole program at an
+invalid entry; here the list ends there, with a reason.
 
-``TT_METAL_VISIBLE_DEVICES`` is a second list, which tt-metal follows behind the first.
-Where the owner sets it alone it is the mask, with the numbers taken to be the same,
-and in actors only the first one is left.
+``TT_METAL_VISIBLE_DEVICES`` is a second list, which tt-metal applies after the first.
+If the owner sets only the second, it is the mask, and the numbers are assumed to be the
+same. Actors get only the first one.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ class Tenstorrent(Accelerator):
     )
 
     def detect(self, host: Host) -> Detection:
-        """Finds the chips whose device files may be opened."""
+        """Lists the chips whose device files may be opened."""
         files = find_files(host, "/dev/tenstorrent/", _CLASS)
         mask = self.mask(host.environ)
         words = mask.entries if mask else ()
-        found = [_as_said(_chip(host, *file), words) for file in files.usable]
-        reason = why_none(found, files.rejected)
-        return self.select(found, host.environ, rejected=files.rejected, reason=reason)
+        chips = [_renamed(_chip(host, *file), words) for file in files.usable]
+        reason = why_none(chips, files.rejected)
+        return self.select(chips, host.environ, rejected=files.rejected, reason=reason)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """Reads what the owner may see, by the first of the two lists that is set."""
+        """Reads the owner's mask from the first of the two lists that is set."""
         if self.visible_env not in environ and _SECOND in environ:
             return read_mask(_SECOND, environ[_SECOND], self.syntax)
         return super().mask(environ)
@@ -77,9 +77,9 @@ class Tenstorrent(Accelerator):
         environ: Mapping[str, str],
         every: Sequence[Device],
     ) -> dict[str, str | None]:
-        """The mask, and no second list that would choose from what it leaves."""
-        shown = super().environment(devices, environ, every)
-        return {**shown, _SECOND: None} if _SECOND in environ else shown
+        """Writes the mask, and removes the second list, which would restrict it."""
+        mask = super().environment(devices, environ, every)
+        return {**mask, _SECOND: None} if _SECOND in environ else mask
 
 
 def _chip(host: Host, number: int, path: str) -> Device:
@@ -88,7 +88,6 @@ def _chip(host: Host, number: int, path: str) -> Device:
     return Device(
         family=Tenstorrent.family,
         kind=Tenstorrent.kind.name,
-        index=0,
         id=str(number),
         pci=read_pci(host, f"{folder}/device").address,
         model=model and f"Tenstorrent {model}",
@@ -96,7 +95,7 @@ def _chip(host: Host, number: int, path: str) -> Device:
     )
 
 
-def _as_said(chip: Device, words: Sequence[str]) -> Device:
-    """Returns the chip by PCI address, if that is what the owner's mask calls it."""
-    said = [word for word in words if ":" in word and (chip.pci or "").endswith(word)]
-    return replace(chip, id=said[0]) if said and chip.id not in words else chip
+def _renamed(chip: Device, words: Sequence[str]) -> Device:
+    """Renames a chip to its PCI address if the owner's mask uses that."""
+    own = [word for word in words if ":" in word and (chip.pci or "").endswith(word)]
+    return replace(chip, id=own[0]) if own and chip.id not in words else chip

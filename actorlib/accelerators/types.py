@@ -1,19 +1,20 @@
-"""Names of models for ``accelerator_type``, and which devices a name means.
+"""Names of models for ``accelerator_type``, and the devices that a name means.
 
 ``Actor.options(accelerator_type=types.NVIDIA_H100)``. Names and values are Ray's
-(``ray.util.accelerators``), with the same meaning; what a machine has is said by
-``Device.type``, and any other text can be asked for as well.
+(``ray.util.accelerators``), with the same meaning. ``Device.type`` has the type of a
+device, and any other text is accepted as well.
 
-Matching is kinder than comparing, for three of Ray's own names never equal what Ray
-detects (``AMD-Instinct-MI308X`` is found as ``...-OAM``, ``Ascend910B`` as
-``Ascend910B4``, and ``A100-80G`` is nowhere found). A name means a type that
+Names match loosely, because three of Ray's own names never equal what Ray detects
+(``AMD-Instinct-MI308X`` is found as ``...-OAM``, ``Ascend910B`` as ``Ascend910B4``,
+and ``A100-80G`` is never found). A name means a type that
 
-* is the same text but for case, ``_`` or blanks for ``-``, vendors' and brands' names
-  in front (``nvidia tesla v100``), and a closing ``-OAM``;
-* has that other name: ``TPU-V5E`` is ``TPU-V5LITEPOD``;
-* belongs to it, where it names several: older Rays said ``RTX`` for every such card;
-* is followed in the name by a size that the device has, within a tenth:
-  ``A100-80G``, ``L4-24GB``. Where its memory is unknown it does not.
+* is the same text, ignoring case, ``_`` or blanks instead of ``-``, vendors' and
+  brands' names in front (``nvidia tesla v100``), and a closing ``-OAM``;
+* has another name: ``TPU-V5E`` is ``TPU-V5LITEPOD``;
+* belongs to a series that it names: older versions of Ray used ``RTX`` for every such
+  card;
+* matches without the size in the name, if the device has that size, within a tenth:
+  ``A100-80G``, ``L4-24GB``. A device with unknown memory does not match.
 """
 
 from __future__ import annotations
@@ -170,22 +171,23 @@ _OTHER_NAMES = {
     "c550": "mxc550",
 }
 _SERIES = {"rtx": "rtx-", "titan": "titan-", "ascend910b": "ascend910b"}
-"""How the types begin that a name for several of them means."""
+"""The prefix of the types for the name of a series."""
 
 _NAME = re.compile(r"[A-Za-z][\w.+()/-]{1,63}", re.ASCII)
 _NO_NAMES = frozenset({"graphics-device", "n/a", "none", "not-supported", "unknown"})
-"""What drivers call a model that they do not know."""
+"""The drivers' names of unknown models."""
 
 _SIZED = re.compile(r"(.+)-(\d+)gb?", re.IGNORECASE)
 
 
 def canonical(asked: str, here: Iterable[str]) -> str | None:
-    """Returns which of some types a user's word means, or None.
+    """Returns the type that a user's word means, or None.
 
     Args:
-        asked: As the user wrote it. A size in it is met only by a type that says it.
-        here: The types to choose from; of several that fit, the closest, then the
-            first, is meant.
+        asked: The user's word. A size in it matches only a type that contains it.
+        here: The types to choose from. If several match, the closest, then the first,
+            is
+            returned.
     """
     types = list(here)
     if asked in types:
@@ -200,10 +202,10 @@ def canonical(asked: str, here: Iterable[str]) -> str | None:
 
 
 def matcher(asked: str) -> Callable[[Device], bool]:
-    """Returns a function that tells whether a device is of a type.
+    """Returns a function that checks whether a device is of a type.
 
     Args:
-        asked: As the user wrote it, with a size or without.
+        asked: The user's word, with a size or without.
     """
     sized = _SIZED.fullmatch(asked)
 
@@ -221,10 +223,10 @@ def matcher(asked: str) -> Callable[[Device], bool]:
 
 
 def of_nvidia(model: str) -> str | None:
-    """Returns what Ray calls a card of NVIDIA's: ``A100`` for an A100-SXM4-40GB.
+    """Returns Ray's name for a card of NVIDIA's: ``A100`` for an A100-SXM4-40GB.
 
-    After the first word it keeps capitals, word by word, until there was a number; a
-    name without one is kept whole, but for the maker's.
+    After the first word it keeps capitals, word by word, up to the first number. A name
+    without a number is kept whole, without the vendor's name.
     """
     loud: list[str] = []
     for word in model.split()[1:]:
@@ -237,10 +239,11 @@ def of_nvidia(model: str) -> str | None:
 
 
 def of_name(name: str | None) -> str | None:
-    """Returns the type of a model that a driver calls so; None for no name.
+    """Returns the type for a driver's name of a model; None for no name.
 
-    What is asked for by ``accelerator_type`` is a plain word: what is none, or says
-    that the model is unknown, must not become one.
+    The values of ``accelerator_type`` are plain words. Other texts, and names of
+    unknown
+    models, must not become types.
     """
     word = "-".join((name or "").split())
     is_name = _NAME.fullmatch(word) and word.lower() not in _NO_NAMES
@@ -248,7 +251,7 @@ def of_name(name: str | None) -> str | None:
 
 
 def _plain(name: str) -> str:
-    """Normalizes a type, for all who write it differently."""
+    """Normalizes a type, so that different spellings are equal."""
     dashed = re.sub(r"[\s_-]+", "-", name.strip().lower())
     brands = _BRANDS.match(dashed)
     bare = dashed[brands.end() if brands else 0 :].removesuffix("-oam")

@@ -343,7 +343,7 @@ BROKEN = """
     ("value", "why"),
     [
         ("Missing", "AttributeError: module 'acme_bad' has no attribute 'Missing'"),
-        ("NoAccelerator", "acme_bad:NoAccelerator is no Accelerator"),
+        ("NoAccelerator", "acme_bad:NoAccelerator is not an Accelerator"),
         ("NoDetect", "TypeError: Can't instantiate abstract class NoDetect"),
         ("NoKind", "AttributeError: 'NoKind' object has no attribute 'kind'"),
         ("NoEnv", "acme_bad:NoEnv lacks a family, a kind or a visible_env"),

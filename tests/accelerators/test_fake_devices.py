@@ -4,7 +4,7 @@ import pytest
 from helpers.host import RecordedHost
 
 from actorlib.accelerators import discover, families, inventory, types
-from actorlib.accelerators.fake_devices import MODELS, VARIABLE, made_up
+from actorlib.accelerators.fake_devices import MODELS, VARIABLE, fake_detections
 from actorlib.accelerators.types import matcher, of_nvidia
 
 WORDS = sorted(
@@ -16,7 +16,7 @@ def found(said: str) -> dict[str, list[str | None]]:
     """The types of the devices by family."""
     return {
         detection.family: [device.type for device in detection.devices]
-        for detection in made_up(said, families())
+        for detection in fake_detections(said, families())
         if detection.devices
     }
 
@@ -25,7 +25,7 @@ def found(said: str) -> dict[str, list[str | None]]:
 def test_word_when_it_is_one_of_the_names_of_types_then_such_a_device(
     word: str,
 ) -> None:
-    [[device]] = [d.devices for d in made_up(word, families()) if d.devices]
+    [[device]] = [d.devices for d in fake_detections(word, families()) if d.devices]
 
     assert matcher(word)(device)
 
@@ -39,8 +39,8 @@ def test_family_when_named_or_its_kind_then_its_devices_are_granted(
     assert isinstance(family, Accelerator)
     count = 1 if family.family == "apple" else 2
 
-    by_name = inventory(made_up(f"{count}x{family.family}", families()), {})
-    by_kind = inventory(made_up(f"1x{family.kind.name}", families()), {})
+    by_name = inventory(fake_detections(f"{count}x{family.family}", families()), {})
+    by_kind = inventory(fake_detections(f"1x{family.kind.name}", families()), {})
 
     assert [d.family for d in by_name.devices[family.kind.name]] == [
         family.family
@@ -58,7 +58,7 @@ def test_words_when_several_then_each_family_has_its_own() -> None:
 
 
 def test_words_when_none_then_no_device_and_each_says_why() -> None:
-    detections = made_up("none", families())
+    detections = fake_detections("none", families())
 
     assert all(not one.devices and VARIABLE in one.reason for one in detections)
 
@@ -70,7 +70,9 @@ def test_models_of_nvidia_when_named_as_the_driver_does_then_of_their_type() -> 
 
 
 def test_size_when_in_the_word_then_of_the_memory_too() -> None:
-    [[device]] = [d.devices for d in made_up("A100-80G", families()) if d.devices]
+    [[device]] = [
+        d.devices for d in fake_detections("A100-80G", families()) if d.devices
+    ]
 
     assert device.memory == 80 * 2**30
 
@@ -78,9 +80,9 @@ def test_size_when_in_the_word_then_of_the_memory_too() -> None:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("2xH1000", "'H1000' is no device"),
+        ("2xH1000", "'H1000' is not a known device"),
         ("A100-13G", "A100-80G"),
-        ("H100x2", "is no device"),
+        ("H100x2", "is not a known device"),
         ("0xH100", "1 to 1024 devices, not 0"),
         ("2000xH100", "not 2000"),
         ("2xH100,", "'2xH100, 1xL4'"),
@@ -90,7 +92,7 @@ def test_size_when_in_the_word_then_of_the_memory_too() -> None:
 )
 def test_words_when_they_mean_nothing_then_refused(said: str, told: str) -> None:
     with pytest.raises(ValueError, match=told.replace("(", r"\(")):
-        made_up(said, families())
+        fake_detections(said, families())
 
 
 def test_discovery_when_the_variable_is_set_then_masks_hide_nothing() -> None:

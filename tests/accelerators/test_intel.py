@@ -255,7 +255,7 @@ def test_detect_when_there_are_masks_then_the_selector_counts_what_the_mask_left
         (
             {SELECTOR: "level_zero"},
             [],
-            "SYCL refuses 'level_zero', which is no backend",
+            "SYCL refuses 'level_zero', which is not backend",
         ),
         ({SELECTOR: "gpu"}, [], "every device: SYCL refuses 'gpu'"),
         ({SELECTOR: "level_zero:gpu.0"}, [], "SYCL refuses 'level_zero:gpu.0'"),
@@ -263,7 +263,7 @@ def test_detect_when_there_are_masks_then_the_selector_counts_what_the_mask_left
         (
             {SELECTOR: "!level_zero:0;level_zero:1"},
             [],
-            "SYCL refuses 'level_zero:1' after what is discarded",
+            "SYCL refuses 'level_zero:1' after a discarded term",
         ),
         (
             {MASK: "3", SELECTOR: "level_zero:3"},

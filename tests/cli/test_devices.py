@@ -121,7 +121,7 @@ def test_page_when_parts_can_be_held_then_it_says_what_makes_them_hold(
     assert (
         "Shares of GPU 0 can be made to hold by nothing. Not by frameworks: no "
         "framework is known that takes a limit for odd devices. Not by watchdog, mps, "
-        "cgroup: GPU 0 is no NVIDIA device."
+        "cgroup: GPU 0 is not an NVIDIA device."
     ) in others
 
 

@@ -103,8 +103,8 @@ def test_device_when_found_then_all_that_is_known_of_it_is_told() -> None:
                     "there is no nvidia-cuda-mps-control on PATH: it comes with "
                     "NVIDIA's driver"
                 ),
-                "cgroup": "the driver lets root alone limit the memory of devices, and "
-                "nobody says who this is",
+                "cgroup": "the driver lets only root limit the memory of devices, and "
+                "the user is unknown",
             },
         },
     }

@@ -7,8 +7,8 @@ from helpers.occupants import GIB, UUID, alive, gone, occupant
 from actorlib._enforcement.draining import (
     LIMIT,
     Holder,
+    describe,
     holders,
-    in_words,
     pause,
 )
 from actorlib._enforcement.gpu_processes import Listed, Occupants
@@ -81,11 +81,11 @@ def test_holders_when_the_memory_is_unknown_then_it_is_waited_for_all_the_same()
 def test_words_when_something_is_left_then_who_and_how_much() -> None:
     left = [Holder("GPU 0", 812, "python", 3 * GIB), Holder("GPU 1", 9, "", None)]
 
-    assert in_words(left) == (
+    assert describe(left) == (
         "pid 812 (python) still holds 3 GiB of GPU 0, "
         "pid 9 still holds an unknown amount of GPU 1"
     )
-    assert "has not said" in in_words([])
+    assert "has not listed" in describe([])
 
 
 def test_pause_when_it_takes_longer_then_looks_are_rarer() -> None:

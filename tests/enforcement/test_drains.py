@@ -47,11 +47,11 @@ class Room:
         worker, held = Worker(pid), shares or (half(),)
         units = sum(share.units for share in held)
         lease = Lease(amounts={"GPU": units}, shares=held)
-        self.gpus.enter(worker, "Model", lease, is_watched=False)
+        self.gpus.add_worker(worker, "Model", lease, is_watched=False)
         return worker
 
     def leave(self, worker: Worker) -> Drain:
-        self.gpus.left(worker)
+        self.gpus.drain_worker(worker)
         drain = self.drains.of(worker)
         assert drain is not None
         return drain
@@ -146,7 +146,7 @@ async def test_left_when_nvml_hangs_then_the_limit_holds(
     passed = await over(room.leave(worker))
 
     assert LIMIT <= passed < LIMIT + 1
-    assert "NVML has not said" in caplog.text
+    assert "NVML has not listed" in caplog.text
 
 
 async def test_left_when_an_answer_is_older_than_the_end_then_it_does_not_count(
@@ -160,7 +160,7 @@ async def test_left_when_an_answer_is_older_than_the_end_then_it_does_not_count(
     await room.looked(3)
 
     assert not drain.is_over
-    assert [holder.pid for holder in drain.left] == [812]
+    assert [holder.pid for holder in drain.remaining] == [812]
     room.processes.script(UUID, {})
     await over(drain)
 
@@ -191,7 +191,7 @@ async def test_left_when_the_card_is_lost_then_nothing_is_waited_for(
 
     assert await over(drain) < LIMIT
     assert room.faults == ["NVML has failed: GPU is lost"]
-    room.gpus.left(worker)
+    room.gpus.drain_worker(worker)
     assert room.drains.of(worker) is None
 
 
@@ -200,7 +200,7 @@ async def test_left_when_it_was_not_on_a_device_then_nothing_drains(
 ) -> None:
     worker = room.enter(812, half(source="declared", uuid=None))
 
-    room.gpus.left(worker)
+    room.gpus.drain_worker(worker)
     await next_turn()
 
     assert list(room.drains) == []
@@ -219,7 +219,7 @@ async def test_close_when_shares_drain_then_they_are_back_at_once(
 
     assert drain.is_over
     await waiting
-    room.gpus.left(other)
+    room.gpus.drain_worker(other)
     assert room.drains.of(other) is None
     assert caplog.records == []
 
@@ -259,7 +259,7 @@ async def test_left_when_nobody_is_listed_then_until_the_memory_is_back(
     room.processes.used[UUID] = 30 * GIB
     drain = room.leave(worker)
     await asyncio.sleep(LIMIT / 2)
-    assert "somebody that NVML does not list still holds 30 GiB" in str(drain)
+    assert "a process that NVML does not list still holds 30 GiB" in str(drain)
 
     room.processes.used[UUID] = 0
 

@@ -243,7 +243,7 @@ class DrainMachine(RuleBasedStateMachine):
         if wish.is_quick:
             life.on = {share.device.uuid or "" for share in lease.shares}
         self.lives.append(life)
-        self.gpus.enter(life.worker, "A", lease, is_watched=False)
+        self.gpus.add_worker(life.worker, "A", lease, is_watched=False)
 
     @rule(data=st.data())
     @precondition(lambda self: any(life.is_alive for life in self.lives))
@@ -264,7 +264,7 @@ class DrainMachine(RuleBasedStateMachine):
     def end(self, life: Life, *, restarts: bool) -> None:
         life.is_alive = False
         life.over_at = self.loop.now + LIMIT
-        self.gpus.left(life.worker)
+        self.gpus.drain_worker(life.worker)
         lease, drain = life.lease, self.gpus.drains.of(life.worker)
         if drain is None:
             assert self.is_closed

@@ -108,7 +108,7 @@ def test_actor_when_no_device_of_its_kind_can_have_it_then_it_is_refused() -> No
     assert enforcement.refusal("Model", options, options.request) == (
         "Model asks enforcement='mps', which cannot be had: there is no "
         "nvidia-cuda-mps-control on PATH: it comes with NVIDIA's driver; "
-        "GPU 1 is no NVIDIA device. enforcement='auto' takes what can be had"
+        "GPU 1 is not an NVIDIA device. enforcement='auto' takes what can be had"
     )
 
 
@@ -225,9 +225,7 @@ def test_share_when_whole_then_nothing_is_needed() -> None:
     (share,) = opened(NVIDIA).shown(lease_of(NVIDIA, UNITS), PLAIN, {}).devices
 
     assert (share.units, share.enforced_by) == (1.0, "off")
-    assert share.not_stronger_because == (
-        "the whole device is held, and nobody else is on it"
-    )
+    assert share.not_stronger_because == ("the whole device is held by one actor")
 
 
 def test_share_when_inline_then_it_says_that_nothing_holds() -> None:
@@ -256,7 +254,7 @@ def test_tier_when_not_installed_then_refused_by_name(
     devices: tuple[Device, ...],
 ) -> None:
     options = asks(enforcement="mps")
-    said = "actorlib._features.mps.tier is not installed"
+    said = "enforcement='mps' needs actorlib._features.mps.tier"
 
     with pytest.raises(
         EnforcementRefused, match=rf"='mps'\): no device here can have that. {said}"
@@ -272,6 +270,6 @@ def test_share_when_a_tier_is_not_installed_then_the_others_hold_and_it_says_so(
     (share,) = opened(NVIDIA).shown(lease_of(NVIDIA), PLAIN, {}).devices
 
     assert share.enforced_by == "frameworks"
-    assert "mps: actorlib._features.mps.tier is not installed" in (
+    assert "mps: enforcement='mps' needs actorlib._features.mps.tier" in (
         share.not_stronger_because
     )

@@ -188,6 +188,6 @@ def test_who_has_what_when_several_are_there_then_the_most_first() -> None:
     occupants.note({UUID: listed}, 0.0)
 
     assert occupants.describe({UUID: "GPU 0"}) == (
-        "GPU 0: Model (pid 812) 30 GiB, pid 7 (Xorg), none of this program's "
-        "workers, 2 GiB, pid 813 (loader) of Model (pid 812) 1 GiB"
+        "GPU 0: Model (pid 812) 30 GiB, pid 7 (Xorg), not a worker of this "
+        "program, 2 GiB, pid 813 (loader) of Model (pid 812) 1 GiB"
     )

@@ -68,7 +68,7 @@ class Room:
     def enter(self, pid: int, share: Share | None = None) -> Worker:
         worker, held = Worker(pid), share or half()
         lease = Lease(amounts={"GPU": held.units}, shares=(held,))
-        self.gpus.enter(worker, "Model", lease, is_watched=True)
+        self.gpus.add_worker(worker, "Model", lease, is_watched=True)
         return worker
 
     @property
@@ -134,7 +134,7 @@ async def test_watch_when_the_last_has_left_then_it_ends_and_begins_again(
 ) -> None:
     worker = room.enter(812)
     await pass_periods(3.5)
-    room.gpus.left(worker)
+    room.gpus.drain_worker(worker)
     await pass_periods(3)
     looks = room.looks
     await pass_periods(10)
@@ -203,8 +203,8 @@ async def test_who_when_asked_then_what_the_last_look_found(room: Room) -> None:
     await pass_periods(1.5)
 
     assert room.gpus.who_has_what(worker) == (
-        "GPU 0: Model (pid 812) 30 GiB, pid 78 (other), none of this program's "
-        "workers, 1 GiB"
+        "GPU 0: Model (pid 812) 30 GiB, pid 78 (other), not a worker of this "
+        "program, 1 GiB"
     )
     assert room.gpus.who_has_what("nobody") == ""
 
@@ -232,4 +232,4 @@ async def test_watch_when_nobody_is_listed_though_memory_is_used_then_lowered_on
     await pass_periods(13)
 
     [reason] = room.lowered
-    assert reason.startswith("NVML lists nobody on a device of which 30 GiB are in")
+    assert reason.startswith("NVML lists no process on a device of which 30 GiB are in")

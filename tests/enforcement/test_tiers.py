@@ -65,7 +65,7 @@ def test_auto_when_nothing_can_be_had_then_every_reason_is_given() -> None:
     assert choice.tier.word == "off"
     assert choice.not_stronger_because == (
         "frameworks: no framework is known that takes a limit for foo devices; "
-        "watchdog, mps, cgroup: GPU 0 is no NVIDIA device"
+        "watchdog, mps, cgroup: GPU 0 is not an NVIDIA device"
     )
 
 
@@ -100,7 +100,7 @@ def test_tier_when_named_and_not_there_then_it_is_refused_with_the_reason(
 @pytest.mark.parametrize(
     ("device", "why"),
     [
-        (gpu("amd"), "GPU 0 is no NVIDIA device"),
+        (gpu("amd"), "GPU 0 is not an NVIDIA device"),
         (gpu(logical=True), "GPU 0 was declared, not found"),
         (gpu(memory=None), "the memory of GPU 0 is unknown"),
     ],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actorlib._features.cgroups.leftovers import remove_beside, remove_leftovers
+from actorlib._features.cgroups.files import remove_beside, remove_leftovers
 from actorlib._features.cgroups.worker import prepare
 from actorlib.exceptions import EnforcementRefused
 

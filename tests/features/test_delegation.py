@@ -113,7 +113,7 @@ def test_delegation_when_there_is_no_line_for_version_2_then_it_says_so() -> Non
 
 def test_delegation_when_it_is_no_linux_then_it_says_so() -> None:
     host = RecordedHost(system="darwin")
-    assert find_delegation(host).faults["cpu"] == "cgroups are Linux's"
+    assert find_delegation(host).faults["cpu"] == "only Linux has cgroups"
 
 
 def test_ours_when_a_process_has_just_ended_then_it_is_in_nobodys_way() -> None:

@@ -81,7 +81,7 @@ async def test_fault_when_this_is_not_root_then_it_says_who_it_is() -> None:
     machine.kernel.user = 1000
 
     assert device_cgroup_fault(machine.kernel) == (
-        "the driver lets root alone limit the memory of devices, and this is user 1000"
+        "the driver lets only root limit the memory of devices, and this is user 1000"
     )
 
 
@@ -141,7 +141,7 @@ async def test_worker_when_it_is_gone_then_nothing_is_kept_and_its_leaf_is_gone(
     machine = Machine()
     await machine.limit(1, of(A), of(B, UNITS // 4))
 
-    machine.cgroups.left(1)
+    machine.cgroups.remove(1)
     await machine.cgroups.aclose()
 
     assert (machine.leaves, machine.limits.set) == (set(), {})
@@ -156,7 +156,7 @@ async def test_worker_when_one_follows_on_the_same_share_then_it_gets_all_of_it(
     await machine.limit(2, of(A))
 
     for number in range(3, 6):
-        machine.cgroups.left(number - 2)
+        machine.cgroups.remove(number - 2)
         await machine.limit(number, of(A))
 
     assert [soft for *_, soft, _ in machine.limits.calls] == [40 * GIB] * 2 + [
@@ -178,7 +178,7 @@ async def test_worker_when_the_driver_refuses_then_it_must_not_begin() -> None:
         await machine.limit(1, of(A))
 
     machine.limits.is_root = True
-    machine.cgroups.left(1)
+    machine.cgroups.remove(1)
     await machine.cgroups.aclose()
     assert machine.leaves == set()
 
@@ -213,7 +213,7 @@ async def test_worker_when_nvml_hangs_then_it_must_not_begin() -> None:
         await machine.limit(1, of(A))
 
     machine.limits.going_on.set()
-    machine.cgroups.left(1)
+    machine.cgroups.remove(1)
     await machine.cgroups.aclose()
     assert (machine.leaves, machine.limits.set) == (set(), {})
 
@@ -228,7 +228,7 @@ async def test_worker_when_it_ends_meanwhile_then_nobody_waits_for_nvml() -> Non
     await limiting
 
     machine.limits.going_on.set()
-    machine.cgroups.left(1)
+    machine.cgroups.remove(1)
     await machine.cgroups.aclose()
     assert (machine.leaves, machine.limits.set) == (set(), {})
 
@@ -265,7 +265,7 @@ async def test_start_when_an_owner_was_killed_then_what_was_kept_is_free() -> No
 async def test_abandoned_when_workers_are_left_then_no_leaf_is() -> None:
     machine = Machine()
     await machine.limit(1, of(A))
-    machine.cgroups.left(1)
+    machine.cgroups.remove(1)
     await machine.limit(2, of(A))
     assert machine.cgroups.plan(3, {"memory": GIB})
     machine.kernel.groups[machine.cgroups._leaves[3].path] = Group()

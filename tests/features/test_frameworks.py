@@ -13,8 +13,8 @@ from actorlib._features.frameworks.tier import (
     NO_LIMITS,
     Limits,
     Packages,
+    find_limits,
     find_packages,
-    limits,
 )
 from actorlib._options.kinds import UNITS
 from actorlib.accelerators import Device, Share
@@ -40,7 +40,9 @@ def told(
     packages: Packages | None = None,
     tier: Tier = FRAMEWORKS,
 ) -> Limits:
-    return limits([(share or share_of(), tier)], environ or {}, packages or Packages())
+    return find_limits(
+        [(share or share_of(), tier)], environ or {}, packages or Packages()
+    )
 
 
 def test_half_a_card_when_held_then_each_framework_has_it_less_the_context() -> None:

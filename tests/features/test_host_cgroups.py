@@ -163,7 +163,7 @@ async def test_worker_when_it_is_gone_then_its_leaf_is() -> None:
     leaf = _join(kernel, files, 200)
     kernel.groups[f"{leaf}/below"] = Group()  # of its own making
     kernel.groups[leaf].dies_late = True
-    assert cgroups.left(1) == 0
+    assert cgroups.remove(1) == 0
     await cgroups.aclose()
     assert leaf not in kernel.groups
 
@@ -171,8 +171,8 @@ async def test_worker_when_it_is_gone_then_its_leaf_is() -> None:
 async def test_worker_when_it_never_joined_then_its_end_is_no_trouble() -> None:
     cgroups = _opened(Kernel())
     assert cgroups.plan(1, {MEMORY: GIB})
-    cgroups.left(1)
-    cgroups.left(2)  # it has no leaf
+    cgroups.remove(1)
+    cgroups.remove(2)  # it has no leaf
     await cgroups.aclose()
 
 
@@ -182,7 +182,7 @@ async def test_worker_when_the_kernel_killed_in_its_leaf_then_it_says_so_once() 
     files = cgroups.plan(1, {MEMORY: GIB})
     assert files
     kernel.groups[_join(kernel, files, 200)].oom_kills = 1
-    assert [cgroups.left(1), cgroups.left(1)] == [GIB, 0]
+    assert [cgroups.remove(1), cgroups.remove(1)] == [GIB, 0]
     await cgroups.aclose()
 
 

@@ -143,7 +143,7 @@ def test_record_when_there_is_no_room_then_it_waits_and_too_many_are_counted(
 def test_record_when_too_many_go_on_coming_then_the_count_is_told_meanwhile(
     log: logging.Logger, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_records, "_TOLD", -1.0)
+    monkeypatch.setattr(log_records, "_COUNTING", -1.0)
     monkeypatch.setattr(log_records, "RATE", 0.0)  # what is spent is spent
     for _ in range(int(BURST)):
         log.warning("one")

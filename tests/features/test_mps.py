@@ -55,7 +55,7 @@ def test_limit_when_it_is_no_whole_number_of_mib_then_it_is_rounded_down() -> No
     [
         ("linux", {CONTROL: "/usr/bin/x"}, ""),
         ("linux", {}, "no nvidia-cuda-mps-control on PATH"),
-        ("darwin", {CONTROL: "/usr/bin/x"}, "on Linux alone"),
+        ("darwin", {CONTROL: "/usr/bin/x"}, "only Linux has MPS"),
     ],
 )
 def test_fault_when_asked_then_it_says_why_no_daemon_can_be_run(
@@ -134,7 +134,7 @@ OTHER = Card(uuid="GPU-2")
         (0, {11: "python"}, ""),
         (None, {11: "python"}, ""),
         (3, {}, ""),
-        (2, {}, "GPU 0 is in compute mode PROHIBITED, in which nobody can compute"),
+        (2, {}, "GPU 0 is in compute mode PROHIBITED, in which no process can"),
         (
             3,
             {11: "python"},

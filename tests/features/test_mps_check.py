@@ -30,7 +30,7 @@ GOOD: dict[str, Any] = {
         ({"percentage": "50", "full": 80}, "PERCENTAGE=50 is not in force"),
         ({"percentage": "100", "full": 80}, ""),
         ({"percentage": "50", "full": 0}, ""),  # they could not be counted
-        ({"percentage": "half", "full": 80}, "PERCENTAGE=half is no number"),
+        ({"percentage": "half", "full": 80}, "PERCENTAGE=half is not a number"),
     ],
 )
 def test_fault_when_cuda_sees_something_else_then_it_is_named(

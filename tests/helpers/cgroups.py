@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
 from actorlib._features.cgroups.delegation import ROOT
-from actorlib._features.cgroups.host_cgroups import CgroupFiles
+from actorlib._features.cgroups.files import CgroupFiles
 from actorlib.accelerators import Host
 from helpers.fake_nvml import MemoryLimits
 from helpers.host import GIB
@@ -144,10 +144,11 @@ class Kernel(Host):
             return [pattern]
         folder, _, name = pattern.rpartition("/")
         if name == "cgroup.procs":
-            return [f"{path}/{name}" for path in self._like(folder)]
-        return self._like(pattern)
+            return [f"{path}/{name}" for path in self.like(folder)]
+        return self.like(pattern)
 
-    def _like(self, pattern: str) -> list[str]:
+    def like(self, pattern: str) -> list[str]:
+        """Lists cgroups by a pattern of their folders."""
         depth = pattern.count("/")
         return sorted(
             path
@@ -248,6 +249,11 @@ class KernelFiles(CgroupFiles):
         for pid in group.procs:
             self._kernel.parents.pop(pid, None)
         group.procs.clear()
+
+    def children(self, path: str) -> list[str]:
+        """Lists the cgroups below one."""
+        self._group(path)
+        return self._kernel.like(f"{path}/*")
 
     def remove(self, path: str) -> None:
         """Removes a cgroup."""

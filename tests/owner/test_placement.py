@@ -312,7 +312,7 @@ async def test_tier_when_no_device_can_have_it_then_it_says_why_of_each() -> Non
 
     assert said == machine.survey(num_gpus=0.5, enforcement="mps")
     assert said is not None
-    assert "cannot be had: GPU 0 is no NVIDIA device; no daemon. " in said
+    assert "cannot be had: GPU 0 is not an NVIDIA device; no daemon. " in said
 
 
 async def test_tier_when_a_whole_device_is_asked_then_any_will_do() -> None:
@@ -353,14 +353,14 @@ async def test_share_when_nobody_was_told_of_the_end_yet_then_it_drains() -> Non
     placement.record.process = worker
     lease = await placement.granted()
     placement.take(lease)
-    gpus.enter(worker, "Model", lease, is_watched=False)
+    gpus.add_worker(worker, "Model", lease, is_watched=False)
     processes.put(UUID, worker.pid, GIB)
 
     worker.exited.set_result(None)
     placement.give_back()
     assert machine.scheduler.ledger.available()["GPU"] == 0.5
 
-    gpus.left(worker)  # told at last: that changes nothing
+    gpus.drain_worker(worker)  # told at last: that changes nothing
     [drain] = gpus.drains
     processes.drop(worker.pid)
     await drain.ended()

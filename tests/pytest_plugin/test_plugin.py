@@ -126,7 +126,7 @@ async def test_too_late(actor_runtime, fake_devices):
         fake_devices("2xH100")
 
 def test_wrong(fake_devices):
-    with pytest.raises(ValueError, match="'H1000' is no device.*H100"):
+    with pytest.raises(ValueError, match="'H1000' is not a known device.*H100"):
         fake_devices("2xH1000")
     with pytest.raises(TypeError, match="takes words"):
         fake_devices()

@@ -1,10 +1,9 @@
-"""The kernel and the driver hold actors to what they asked for, by cgroups.
+"""The kernel and the driver limit actors to what they requested, by cgroups.
 
-* ``tier``: what is held of an actor, and whether that can be.
+* ``tier``: the tier ``"cgroup"``.
 * ``delegation``: finds out whether this program may limit its processes by cgroup.
-* ``host_cgroups``: the cgroups of workers, with memory and CPUs of the host.
-* ``device_cgroups``: has NVIDIA's driver hold cgroups to their memory of devices.
-* ``names``: how the cgroups of a program are called, by which it is known whose.
-* ``worker``: has a worker join its cgroup.
-* ``leftovers``: removes the cgroups that an owner leaves which was killed.
+* ``host_cgroups``: the cgroups of workers, which limit memory and CPUs of the host.
+* ``device_cgroups``: limits the device memory of cgroups by NVIDIA's driver.
+* ``files``: the names and files of cgroups; removes those of a killed owner.
+* ``worker``: moves a worker into its cgroup.
 """

@@ -1,10 +1,10 @@
-"""Finds out whether this program may limit its own processes by cgroup.
+"""Determines whether this program may limit its own processes by cgroup.
 
 A program may if a part of the tree was delegated to it: by systemd (``Delegate=yes``),
-by a container whose root may write its own cgroup, or as it is the machine's root. That
-part begins at the cgroup that the program is in. What lies above or beside belongs to
-others, also where it may be written: a worker there would escape the limits that the
-program has as a whole.
+by a container whose root may write its own cgroup, or because it is the machine's root.
+That part begins at the cgroup that the program is in. Ancestors and siblings belong to
+others, even where they are writable: a worker there would escape the limits of the
+program as a whole.
 
 https://docs.kernel.org/admin-guide/cgroup-v2.html, https://systemd.io/CGROUP_DELEGATION
 """
@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._base.process_stat import parse_stat
-from actorlib._features.cgroups.names import OWNER, PREFIX
+from actorlib._features.cgroups.files import OWNER, PREFIX
 
 if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
@@ -29,15 +29,17 @@ _WAY_OUT = (
 
 
 class Delegation(NamedTuple):
-    """What part of the cgroup tree this program may use.
+    """The part of the cgroup tree that this program may use.
 
     Attributes:
-        base: The cgroup below which its leaves are; empty if there is none.
-        faults: Why a controller cannot be had, by its name; empty if it can.
-        is_root: Whether that is the machine's root, which may hold processes and
-            limits side by side.
-        fault: Why none can be made there at all; empty if one can, maybe without
-            controllers.
+        base: The cgroup whose children the program may make; empty if there is none.
+        faults: By controller, the reason why it is unavailable; empty if it is
+            available.
+        is_root: Whether ``base`` is the machine's root, which may hold processes and
+            children with limits at the same time.
+        fault: Why the program can make no cgroup at all; empty if it can make some,
+            maybe
+            without controllers.
     """
 
     base: str
@@ -47,17 +49,12 @@ class Delegation(NamedTuple):
 
 
 def find_delegation(host: Host) -> Delegation:
-    """Looks what may be used.
-
-    Args:
-        host: The machine.
-    """
     base, fault = _base(host)
     if fault:
         return Delegation("", dict.fromkeys(CONTROLLERS, fault), fault=fault)
-    there = (host.read_text(f"{base}/cgroup.controllers") or "").split()
+    available = (host.read_text(f"{base}/cgroup.controllers") or "").split()
     enabled = (host.read_text(f"{base}/cgroup.subtree_control") or "").split()
-    # The machine's root alone has no such file.
+    # Only the machine's root has no such file.
     is_root = host.read_text(f"{base}/cgroup.type") is None
     fault = _writing_fault(host, base)
     if not fault and not is_root and not set(CONTROLLERS) & set(enabled):
@@ -66,9 +63,9 @@ def find_delegation(host: Host) -> Delegation:
         name: fault
         or (
             ""
-            if name in there
+            if name in available
             else f"the {name} controller was not delegated to {base}: its "
-            f"cgroup.controllers has {' '.join(there) or 'none'}"
+            f"cgroup.controllers has {' '.join(available) or 'none'}"
         )
         for name in CONTROLLERS
     }
@@ -76,25 +73,13 @@ def find_delegation(host: Host) -> Delegation:
 
 
 def own_origin(host: Host, process: str = "self") -> tuple[int, int]:
-    """Says the id of a process and when it began; zeros if it is not there.
-
-    Args:
-        host: The machine.
-        process: Its id. Default: this process.
-    """
-    stat = host.read_text(f"/proc/{process}/stat") or ""
-    found = parse_stat(stat)
-    return (0, 0) if found is None else (found.pid, found.began)
+    """Returns the id of a process and its start time; zeros if it does not exist."""
+    stat = parse_stat(host.read_text(f"/proc/{process}/stat") or "")
+    return (0, 0) if stat is None else (stat.pid, stat.began)
 
 
 def ours(host: Host, base: str, owner: int) -> tuple[list[int], list[int]]:
-    """Lists the processes in a cgroup: those that come of the owner, and strangers.
-
-    Args:
-        host: The machine.
-        base: The cgroup.
-        owner: The owner's process id.
-    """
+    """Lists the processes in a cgroup: the owner's and the others."""
     mine: list[int] = []
     strangers: list[int] = []
     for word in (host.read_text(f"{base}/cgroup.procs") or "").split():
@@ -104,25 +89,20 @@ def ours(host: Host, base: str, owner: int) -> tuple[list[int], list[int]]:
 
 
 def leftovers(host: Host, base: str) -> list[str]:
-    """Lists the cgroups below another one whose owner is gone: it was killed.
-
-    Args:
-        host: The machine.
-        base: The other one.
-    """
-    found: list[str] = []
+    """Lists the child cgroups of ``base`` whose owner was killed."""
+    paths: list[str] = []
     for path in host.glob(f"{base}/{PREFIX}*"):
         name = path.rpartition("/")[2]
         owner = re.fullmatch(rf"{PREFIX}(\d+)-(\d+)-[\w-]+", name)
         if owner and own_origin(host, owner[1]) != (int(owner[1]), int(owner[2])):
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
 def _base(host: Host) -> tuple[str, str]:
-    """Finds the cgroup that the program is in; or why there is none."""
+    """Returns the cgroup that the program is in; or the reason why there is none."""
     if host.system != "linux":
-        return "", "cgroups are Linux's"
+        return "", "only Linux has cgroups"
     if host.read_text(f"{ROOT}/cgroup.controllers") is None:
         return "", f"cgroup v2 is not mounted at {ROOT}"
     lines = (host.read_text("/proc/self/cgroup") or "").splitlines()
@@ -130,9 +110,9 @@ def _base(host: Host) -> tuple[str, str]:
     if not path.startswith("/"):
         return "", "/proc/self/cgroup names no cgroup of version 2"
     base = f"{ROOT}{path}".rstrip("/")
-    above, _, name = base.rpartition("/")
+    parent, _, name = base.rpartition("/")
     if name.startswith(PREFIX) and name.endswith(OWNER):
-        base = above  # an earlier runtime of this program has made room
+        base = parent  # an earlier runtime of this program has moved its processes
     if "/../" in f"{path}/" or host.read_text(f"{base}/cgroup.controllers") is None:
         return "", (
             f"{base}, which /proc/self/cgroup names, cannot be seen here: this "
@@ -153,29 +133,29 @@ def _writing_fault(host: Host, base: str) -> str:
 
 
 def _strangers_fault(host: Host, base: str) -> str:
-    """Says who is in the way: a cgroup whose children have limits has no processes."""
+    """Checks for foreign processes, as a parent of cgroups with limits has none."""
     _, strangers = ours(host, base, own_origin(host)[0])
     if not strangers:
         return ""
-    named = ", ".join(
+    names = ", ".join(
         f"pid {pid} ({host.read_word(f'/proc/{pid}/comm') or 'unknown'})"
         for pid in strangers[:3]
     )
     more = f" and {len(strangers) - 3} more" if len(strangers) > 3 else ""
     return (
-        f"processes that this program did not start are in {base}, too: {named}{more}. "
-        f"They are not ours to move. {_WAY_OUT}; in a container, exec does"
+        f"processes that this program did not start are in {base}, too: {names}{more}. "
+        f"actorlib must not move them. {_WAY_OUT}; in a container, exec does"
     )
 
 
 def _comes_of(host: Host, pid: int, owner: int) -> bool:
     """Whether a process is the owner, or descends from it."""
-    passed: set[int] = set()
-    while pid > 1 and pid != owner and pid not in passed:
-        passed.add(pid)
-        stat = host.read_text(f"/proc/{pid}/stat")
-        if stat is None:
-            return True  # it is gone, and in nobody's way
-        found = parse_stat(stat)
-        pid = 0 if found is None else found.parent
+    visited: set[int] = set()
+    while pid > 1 and pid != owner and pid not in visited:
+        visited.add(pid)
+        text = host.read_text(f"/proc/{pid}/stat")
+        if text is None:
+            return True  # it has ended, so it does not matter
+        stat = parse_stat(text)
+        pid = 0 if stat is None else stat.parent
     return pid == owner

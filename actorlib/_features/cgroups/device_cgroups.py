@@ -1,15 +1,15 @@
-"""Has NVIDIA's driver hold cgroups to their memory of devices.
+"""Limits the device memory of cgroups by NVIDIA's driver.
 
-NVML gives a cgroup two limits of a device's memory. The hard one is what its processes
-can allocate, and what CUDA tells them is all there is. The soft one is kept for them,
-whoever else is on the device. Both are the share here.
+NVML gives a cgroup two limits for the memory of a device. Its processes cannot allocate
+more than the hard limit, which CUDA reports to them as the total. The driver reserves
+the soft limit for them, whoever else uses the device. Both are the share here.
 
-It needs root, and the driver's release 615. NVML names a cgroup by its folder, which
-has to be there; and before that is removed the soft limit has to be 0, or what was kept
-stays with the cgroups above.
+This needs root and release 615 of the driver. NVML names a cgroup by its folder, which
+must exist. Before the cgroup is removed the soft limit has to be 0, or the reserved
+memory goes to its ancestors.
 
-NVML is spoken to in a thread of its own, in order: what was kept for one worker is free
-when the next one's limits are set. None of it is on the loop, as a call may hang.
+A separate thread calls NVML, in order: the memory of one worker is released before the
+limits of the next one are set. The loop makes no such call, as a call may hang.
 
 https://docs.nvidia.com/deploy/mps/latest/mpsv3-memory-partitioning.html,
 https://docs.nvidia.com/deploy/nvml-api/api/structnvmlSetMemoryLimits__v1__t.html
@@ -24,7 +24,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
-from actorlib._enforcement.nvml_session import NvmlSession
+from actorlib._enforcement.nvml_session import NvmlSession, nvml_started
 from actorlib._features.cgroups.delegation import find_delegation
 
 if TYPE_CHECKING:
@@ -40,41 +40,35 @@ _SETS = "nvmlDeviceSetMemoryLimits_v1"
 
 
 def device_cgroup_fault(host: Host) -> str:
-    """Says why the driver limits no cgroup of this program; empty if it does.
+    """Returns why the driver limits no cgroup of this program; empty if it does.
 
-    What takes longest is asked last, and only where nothing else is in the way.
-
-    Args:
-        host: The machine; NVML has found devices there.
+    The slowest checks come last.
     """
     if host.system != "linux":
-        return "cgroups are Linux's"
+        return "only Linux has cgroups"
     user = _effective_user(host)
     if user != 0:
-        who = "nobody says who this is" if user is None else f"this is user {user}"
-        return f"the driver lets root alone limit the memory of devices, and {who}"
+        who = "the user is unknown" if user is None else f"this is user {user}"
+        return f"the driver lets only root limit the memory of devices, and {who}"
     try:
         nvml = host.sdk("pynvml")
     except ImportError as error:
         return f"nvidia-ml-py cannot be imported: {error}"
     if not hasattr(nvml, _SETS):
         return f"this nvidia-ml-py has no {_SETS}: 13.615.71 has"
-    return find_delegation(host).fault or _driver_fault(nvml)
+    return find_delegation(host).fault or _driver_fault(host)
 
 
 def _effective_user(host: Host) -> int | None:
     status = host.read_text("/proc/self/status") or ""
-    found = re.search(r"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)
-    return int(found[1]) if found else None
+    match = re.search(r"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)
+    return int(match[1]) if match else None
 
 
-def _driver_fault(nvml: ModuleType) -> str:
+def _driver_fault(host: Host) -> str:
     try:
-        nvml.nvmlInit()
-        try:
+        with nvml_started(host) as nvml:
             version = str(nvml.nvmlSystemGetDriverVersion())
-        finally:
-            nvml.nvmlShutdown()
     except Exception as error:  # noqa: BLE001  # around a vendor's SDK
         return f"NVML does not say which driver this is: {error}"
     release = re.match(r"\d+", version)
@@ -85,11 +79,7 @@ def _driver_fault(nvml: ModuleType) -> str:
 
 @final
 class DeviceCgroups:
-    """Sets and clears the limits of cgroups for one runtime.
-
-    Args:
-        host: The machine.
-    """
+    """Sets and clears the limits of cgroups for one runtime."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -101,35 +91,31 @@ class DeviceCgroups:
     ) -> asyncio.Future[str]:
         """Makes a cgroup and limits it, in NVML's thread.
 
-        Args:
-            make: Makes a cgroup.
-            folder: Its folder.
-            shares: What its processes may have of devices.
-
         Returns:
-            Done when its processes may begin: why that has failed, or the empty string.
+            Done when its processes may begin: the reason of a failure, or the empty
+            string.
         """
         return self._do(partial(_limit, make, folder, shares))
 
     def clear(self, folder: str, devices: Sequence[str]) -> asyncio.Future[str]:
-        """Has the driver keep nothing for a cgroup any more.
+        """Releases the memory that the driver reserves for a cgroup.
 
         Args:
-            folder: Its folder.
-            devices: The UUIDs of the devices; none for all that there are.
+            folder: The folder of the cgroup.
+            devices: The UUIDs of the devices; empty for all devices of the machine.
 
         Returns:
-            Done when it may be removed: why that has failed, or the empty string.
+            Done when the cgroup may be removed: the reason of a failure, or the empty
+            string.
         """
         return self._do(partial(clear, self._host, {folder: devices}))
 
     def abandon(self) -> None:
-        """Ends the session where the loop is closed."""
+        """Ends the session, because the loop is closed."""
         if self._session is not None:
             self._session.close()
 
     async def aclose(self) -> None:
-        """Ends the session with NVML."""
         if self._session is not None:
             await self._session.aclose()
 
@@ -142,56 +128,48 @@ class DeviceCgroups:
         self._session.do(work, partial(self._answer, done))
         return done
 
-    def _answer(self, done: asyncio.Future[str], said: str) -> None:
+    def _answer(self, done: asyncio.Future[str], fault: str) -> None:
         self._waiting.discard(done)
         if not done.done():
-            done.set_result(said)
+            done.set_result(fault)
 
     def _failed(self, reason: str) -> None:
-        """Tells all who wait that NVML did not start."""
+        """Answers all requests: NVML did not start."""
         for done in list(self._waiting):
             self._answer(done, reason)
 
 
 def clear_now(host: Host, folders: Mapping[str, Sequence[str]], patience: float) -> str:
-    """Clears where there is no loop; blocks, but not for ever.
-
-    Args:
-        host: The machine.
-        folders: As for ``clear``.
-        patience: Seconds that NVML may take for all.
+    """Releases reserved memory where there is no loop; blocks.
 
     Returns:
-        Why that has failed, or the empty string.
+        The reason of a failure, or the empty string.
     """
-    said = [f"NVML has not answered for {patience:g} s"]
+    fault = f"NVML has not answered for {patience:g} s"
 
     def work() -> None:
+        nonlocal fault
         try:
-            nvml = host.sdk("pynvml")
-            nvml.nvmlInit()
-            try:
+            with nvml_started(host) as nvml:
                 clear(host, folders, nvml)
-            finally:
-                nvml.nvmlShutdown()
-            said[0] = ""
+            fault = ""
         except Exception as error:  # noqa: BLE001  # around a vendor's SDK
-            said[0] = str(error) or type(error).__name__
+            fault = str(error) or type(error).__name__
 
     thread = threading.Thread(target=work, name="actorlib-nvml", daemon=True)
     thread.start()
     thread.join(patience)
-    return said[0]
+    return fault
 
 
 def clear(host: Host, folders: Mapping[str, Sequence[str]], nvml: ModuleType) -> None:
-    """Has the driver keep nothing for cgroups any more.
+    """Releases the memory that the driver reserves for cgroups.
 
     Args:
         host: The machine.
-        folders: The UUIDs of the devices by the folder of the cgroup; none for all
-            devices. A cgroup that is not there needs nothing.
-        nvml: The module, begun.
+        folders: The UUIDs of the devices by the folder of the cgroup; empty for all
+            devices. A cgroup that does not exist is skipped.
+        nvml: The module, started.
 
     Raises:
         NVMLError: The driver refuses it.
@@ -209,7 +187,7 @@ def clear(host: Host, folders: Mapping[str, Sequence[str]], nvml: ModuleType) ->
 def _clear_everywhere(nvml: ModuleType, folder: str) -> None:
     for index in range(nvml.nvmlDeviceGetCount()):
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        with suppress(nvml.NVMLError_NotSupported):  # one in MIG's mode
+        with suppress(nvml.NVMLError_NotSupported):  # a device in MIG mode
             _set(nvml, handle, folder, 0, nvml.NVML_DEVICE_MEMORY_LIMIT_MAX)
 
 

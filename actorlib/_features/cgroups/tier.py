@@ -1,7 +1,7 @@
-"""Holds all processes of an actor to what it asked for, by a cgroup of its own.
+"""The tier ``"cgroup"``: limits all processes of an actor to its request by a cgroup.
 
-Of the host that is memory and CPUs (``host_cgroups``), and of devices the memory, where
-the driver limits that by cgroup (``device_cgroups``).
+It limits memory and CPUs of the host (``host_cgroups``), and the memory of devices
+where the driver limits that by cgroup (``device_cgroups``).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Cgroups(Tier):
 
             self._fault = device_cgroup_fault(site.host)
 
-    # Whether it can be had.
+    # Availability.
 
     @override
     def fault(self, device: Device) -> str:
@@ -76,7 +76,7 @@ class Cgroups(Tier):
         return refused(label, asked, f"the host's memory and CPUs: {why}")
 
     def _host_fault(self, amounts: Mapping[str, int]) -> str:
-        """Says why the host's part of a request cannot be held; empty if it can."""
+        """Returns why memory and CPUs of the host cannot be limited, or nothing."""
         if not (amounts.get(MEMORY) or amounts.get(CPU)):
             return ""
         return INLINE if self.site.is_inline else self._cgroups.fault(amounts)
@@ -120,7 +120,7 @@ class Cgroups(Tier):
 
     @override
     def ended(self, number: int) -> int:
-        return self._cgroups.left(number)
+        return self._cgroups.remove(number)
 
     @override
     def abandon(self) -> Callable[[], None]:

@@ -1,40 +1,36 @@
-"""Has a worker join the cgroup that holds it to what its actor asked for.
+"""Moves a worker into the cgroup that limits it to what its actor requested.
 
-It does so itself, before any of the user's code is imported: nobody else knows when
-that is, and what it starts from there on is in the cgroup as well.
+The worker does this itself, before any of the user's code is imported: no other process
+knows that moment. Everything that the worker starts later is in the cgroup, too.
 """
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
+from actorlib._features.cgroups.files import CgroupFiles
 from actorlib.exceptions import EnforcementRefused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def prepare(files: Mapping[str, str]) -> None:
-    """Makes a cgroup, sets its limits and moves this process there.
+def prepare(texts: Mapping[str, str]) -> None:
+    """Makes a cgroup, sets its limits and moves this process into it.
 
     Args:
-        files: What to write, by absolute path, in order; all in the folder that is to
-            be made.
+        texts: The text of each file by its absolute path, in order. All files are in
+            the folder of the new cgroup.
 
     Raises:
         EnforcementRefused: The kernel refuses it.
     """
-    folder = os.path.dirname(next(iter(files)))  # noqa: PTH120  # no pathlib in workers
-    path = folder
+    files = CgroupFiles()
+    path = next(iter(texts)).rpartition("/")[0]
     try:
-        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-        for path, text in files.items():
-            descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-            try:
-                os.write(descriptor, text.encode())
-            finally:
-                os.close(descriptor)
+        files.make(path)
+        for path, text in texts.items():
+            files.write(path, text)
     except OSError as error:
         raise EnforcementRefused(
             f"enforcement='cgroup': {path} cannot be written: {error.strerror}"

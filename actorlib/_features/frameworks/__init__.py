@@ -1,6 +1,6 @@
-"""Frameworks take no more memory of a device than the share that a worker holds.
+"""Makes frameworks take no more memory of a device than the share of the worker.
 
-* ``tier``: what frameworks are told: variables and hooks.
-* ``worker``: sets in a worker what has no variable.
-* ``import_hook``: tells of modules when they have been imported, whoever does.
+* ``tier``: the tier ``"frameworks"``: variables and hooks for frameworks.
+* ``worker``: sets the limits in a worker that have no variable.
+* ``import_hook``: calls functions after the import of modules.
 """

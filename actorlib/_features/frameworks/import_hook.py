@@ -1,9 +1,9 @@
-"""Tells of modules when they have been imported, whoever imports them.
+"""Calls functions after the import of modules, wherever they are imported.
 
-A finder stands first in ``sys.meta_path`` until all that it is asked for are there. It
-looks for a module as everybody does, and lends it a loader that goes on with ours. If
-an import fails it is there for the next one; a finder that somebody puts in front of
-it, and that finds a module without asking those behind, goes past it.
+A finder stands first in ``sys.meta_path`` until all its modules are imported. It finds
+a module with the other finders, and wraps the loader. If an import fails it waits for
+the next one. A finder that is inserted before it later, and that finds a module without
+calling the others, bypasses it.
 """
 
 from __future__ import annotations
@@ -18,41 +18,32 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-    Tell = Callable[[ModuleType], None]
+    Callback = Callable[[ModuleType], None]
 
 
-def when_imported(telling: Mapping[str, Tell]) -> None:
-    """Tells of each of some modules: now if it is imported already, or when it was.
-
-    Args:
-        telling: Who is told of it, by the name of the module.
-    """
-    waiting: dict[str, Tell] = {}
-    for name, tell in telling.items():
+def when_imported(callbacks: Mapping[str, Callback]) -> None:
+    """Calls a function with each module: now if it is imported, or after its import."""
+    waiting: dict[str, Callback] = {}
+    for name, callback in callbacks.items():
         module = sys.modules.get(name)
         if module is None:
-            waiting[name] = tell
+            waiting[name] = callback
         else:
-            tell(module)
+            callback(module)
     if waiting:
-        sys.meta_path.insert(0, cast("Any", _TellingFinder(waiting)))
+        sys.meta_path.insert(0, cast("Any", _WatchingFinder(waiting)))
 
 
-class _TellingFinder:
-    """Finds modules as others do, and tells of each once it is imported.
+class _WatchingFinder:
+    """Wraps the loaders of modules that the other finders find; see importlib."""
 
-    Args:
-        telling: Who is told, by the name of the module; taken out when it is done.
-    """
-
-    def __init__(self, telling: dict[str, Tell]) -> None:
-        self._telling = telling
+    def __init__(self, callbacks: dict[str, Callback]) -> None:
+        self._callbacks = callbacks
 
     def find_spec(
         self, name: str, path: object = None, target: object = None
     ) -> ModuleSpec | None:
-        """Finds a module that nobody was told of; see importlib."""
-        if name not in self._telling:
+        if name not in self._callbacks:
             return None
         for finder in list(sys.meta_path):
             find = getattr(finder, "find_spec", None)
@@ -63,26 +54,21 @@ class _TellingFinder:
                 continue
             if hasattr(spec.loader, "exec_module"):
                 done = partial(self._imported, name)
-                spec.loader = cast("Any", _TellingLoader(spec.loader, done))
+                spec.loader = cast("Any", _WatchingLoader(spec.loader, done))
             return spec
         return None
 
     def _imported(self, name: str, module: ModuleType) -> None:
-        tell = self._telling.pop(name, None)
-        if not self._telling:
-            with suppress(ValueError):  # somebody has taken it out
+        callback = self._callbacks.pop(name, None)
+        if not self._callbacks:
+            with suppress(ValueError):  # other code has removed it
                 sys.meta_path.remove(cast("Any", self))
-        if tell is not None:
-            tell(module)
+        if callback is not None:
+            callback(module)
 
 
-class _TellingLoader:
-    """Loads a module by its own loader, and tells when it is loaded.
-
-    Args:
-        loader: Its own loader, which is there again before its code runs.
-        done: Told of the module.
-    """
+class _WatchingLoader:
+    """Loads a module by its own loader, which it restores before the code runs."""
 
     def __init__(self, loader: Any, done: Callable[[ModuleType], None]) -> None:
         self._loader = loader
@@ -92,12 +78,10 @@ class _TellingLoader:
         return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Makes the module; see importlib."""
         create = getattr(self._loader, "create_module", None)
         return None if create is None else create(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Runs the module's code; see importlib."""
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader

@@ -1,24 +1,23 @@
-"""Has frameworks take no more of a device than the share: variables and a hook.
+"""The tier ``"frameworks"``: configures frameworks to take no more than the share.
 
-Nothing here needs rights, and nothing is imported: what the worker's environment says
-is read by the framework when it starts, and what has no variable is set by the worker
-once the framework is imported (``worker``). Each framework limits
-its own pool alone: what a program allocates past it is not seen, and two frameworks in
-one process have a share each.
+This needs no rights and imports nothing. Frameworks read their variables when they
+start, and the worker sets the other limits after the import of the framework
+(``worker``). Each framework limits only its own pool: other allocations of a program
+are not limited, and two frameworks in one process have a share each.
 
-Of every variable the user's own value counts. Facts, and where they are from:
+The user's own value of a variable takes precedence. Facts and their sources:
 
 * JAX raises if both names of its fraction are set, so one is: the older, which every
-  version reads, and which programs set that would otherwise meet a second name
-  (``generate_pjrt_gpu_plugin_options`` in jaxlib). The fraction bounds its pool with
+  version reads, and which programs set themselves
+  (``generate_pjrt_gpu_plugin_options`` in jaxlib). The fraction limits its pool with
   preallocation and without, but not with ``XLA_PYTHON_CLIENT_ALLOCATOR=platform``.
-* TensorFlow reads from the environment that it is to grow, and no limit.
+* TensorFlow reads from the environment whether to grow, but no limit.
 * CuPy reads bytes, or a percentage.
 * PyTorch reads a fraction among the options of its allocator (pytorch#161035). Versions
-  that do not know it fail at its sight, and builds without CUDA may: it is written for
-  versions that are known to have it, with CUDA, and on NVIDIA's devices alone. The name
-  of that variable is the older one, for the reason of JAX's. The hook sets the
-  fraction for all others; what reads the variable are their child processes.
+  that do not know it fail, and builds without CUDA may: it is written for versions that
+  are known to have it, with CUDA, and only on NVIDIA's devices. The name of the
+  variable is the older one, for the same reason as JAX's. The hook sets the fraction in
+  all versions; the variable also reaches child processes.
 
 https://docs.jax.dev/en/latest/gpu_memory_allocation.html,
 https://docs.cupy.dev/en/stable/reference/environment.html,
@@ -51,7 +50,7 @@ CAPPED = {
     "amd": ("PyTorch", "JAX", "TensorFlow", "CuPy"),
     "intel": ("PyTorch",),
 }
-"""The frameworks that can be told to take a part of a device, by its family."""
+"""The frameworks that accept a limit, by the family of the device."""
 
 _JAX_FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
 _JAX_FRACTION = _JAX_FRACTIONS[1]
@@ -60,10 +59,10 @@ _JAX_ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
 _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
 _CUPY = "CUPY_GPU_MEMORY_LIMIT"
 _TORCH = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
-"""In the order in which PyTorch looks at them."""
+"""In the order in which PyTorch reads them."""
 _TORCH_NAME = _TORCH[1]
 _TORCH_UNCACHED = "PYTORCH_NO_CUDA_MEMORY_CACHING"
-"""Switches off the allocator that knows the fraction, whatever its value is."""
+"""Any value switches off the allocator with the fraction."""
 _TORCH_OPTION = "per_process_memory_fraction"
 _OTHER_BACKEND = "mallocasync"
 _READ = (
@@ -75,7 +74,7 @@ _READ = (
     *_TORCH,
     _TORCH_UNCACHED,
 )
-"""What the user may have said."""
+"""The variables that the user may have set."""
 KNOWS_OPTION = (2, 13)
 """The oldest release of PyTorch that is known to read the option."""
 
@@ -83,7 +82,7 @@ _MIB = 2**20
 
 
 class Packages(NamedTuple):
-    """What is known of the installed frameworks, without importing one.
+    """Facts about the installed frameworks, found without importing one.
 
     Attributes:
         torch_reads_option: Whether PyTorch reads its fraction from the environment.
@@ -93,14 +92,15 @@ class Packages(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What a worker is told, and what it cannot be told.
+    """The limits of frameworks in a worker.
 
     Attributes:
         environment: Variables to set.
-        hooks: What the worker sets itself once a framework is imported: of
-            ``"torch.cuda"`` and ``"torch.xpu"`` the fraction of a device, of
-            ``"tensorflow"`` the limit in MiB.
-        remarks: What these do not limit, in the user's words.
+        hooks: The limits that the worker sets after the import of a framework: the
+            fraction
+            of a device for ``"torch.cuda"`` and ``"torch.xpu"``, MiB for
+            ``"tensorflow"``.
+        remarks: What these do not limit, for users.
     """
 
     environment: dict[str, str]
@@ -139,8 +139,8 @@ class Frameworks(Tier):
     ) -> Settings:
         if not grant.parts:
             return Settings()
-        found = self._limits(grant, environ)
-        return Settings(found.environment, found.hooks or None)
+        limits = self._limits(grant, environ)
+        return Settings(limits.environment, limits.hooks or None)
 
     @override
     def remarks(self, grant: Grant, environ: Mapping[str, str]) -> Iterable[str]:
@@ -149,18 +149,13 @@ class Frameworks(Tier):
     def _limits(self, grant: Grant, environ: Mapping[str, str]) -> Limits:
         tiers = [enforced.tier for enforced in grant.enforced]
         enforced = list(zip(grant.lease.shares, tiers, strict=True))
-        return limits(enforced, environ, self._packages)
+        return find_limits(enforced, environ, self._packages)
 
 
 def find_packages(host: Host, path: Iterable[str]) -> Packages:
-    """Looks where workers import from, and imports nothing.
-
-    Args:
-        host: The machine.
-        path: Folders in the order of ``sys.path``.
-    """
+    """Searches the import path of workers for frameworks; imports nothing."""
     for folder in path:
-        if not folder.startswith("/"):  # it depends on where a worker is
+        if not folder.startswith("/"):  # it depends on the worker's folder
             continue
         for place in host.glob(f"{folder}/torch-*.dist-info"):
             release = re.match(r"torch-(\d+)\.(\d+)", place.rpartition("/")[2])
@@ -171,17 +166,17 @@ def find_packages(host: Host, path: Iterable[str]) -> Packages:
     return Packages()
 
 
-def limits(
+def find_limits(
     enforced: Sequence[tuple[Share, Tier]],
     environ: Mapping[str, str],
     packages: Packages,
 ) -> Limits:
-    """Says what frameworks are to be told in a process.
+    """Returns the limits of frameworks in a process.
 
     Args:
-        enforced: The shares that it holds, each with what makes it hold.
-        environ: What the process would have otherwise, the user's own words.
-        packages: What is installed.
+        enforced: The shares of the process, each with its tier.
+        environ: The environment of the process without them.
+        packages: The installed frameworks.
     """
     shares = [
         (share, tier)
@@ -190,66 +185,66 @@ def limits(
     ]
     if not shares:
         return NO_LIMITS
-    # A lease has one share below a whole device of a kind. If it had more, what a
-    # framework is told goes for each of them.
+    # A lease has one share below a whole device of a kind. If it had more, the limit
+    # of a framework would apply to each of them.
     share, tier = min(shares, key=lambda one: _budget(*one)[0])
     fraction, nbytes = _budget(share, tier)
-    # Once each: the environment of a process is slow to ask.
-    said = {name: value for name in _READ if (value := environ.get(name)) is not None}
+    # Once each: reading the environment of a process is slow.
+    own = {name: value for name in _READ if (value := environ.get(name)) is not None}
     environment: dict[str, str] = {}
     hooks: dict[str, float] = {}
-    remarks = _remarks(share, nbytes, said)
+    remarks = _remarks(share, nbytes, own)
     if share.device.family == "intel":
-        if not _torch_said(said):
+        if not _has_torch_option(own):
             hooks["torch.xpu"] = fraction
         return Limits(environment, hooks, remarks)
-    if not any(name in said for name in _JAX_FRACTIONS):
+    if not any(name in own for name in _JAX_FRACTIONS):
         environment[_JAX_FRACTION] = _decimal(fraction)
-    if _JAX_PREALLOCATE not in said:
+    if _JAX_PREALLOCATE not in own:
         environment[_JAX_PREALLOCATE] = "false"
-    if _GROWTH not in said:
+    if _GROWTH not in own:
         environment[_GROWTH] = "true"
-    if _CUPY not in said:
+    if _CUPY not in own:
         percent = f"{_decimal(100 * fraction)}%"
         environment[_CUPY] = percent if nbytes is None else str(nbytes)
     if nbytes is not None:
         hooks["tensorflow"] = max(1, nbytes // _MIB)
-    if not _torch_said(said):
+    if not _has_torch_option(own):
         hooks["torch.cuda"] = fraction
         if packages.torch_reads_option and share.device.family == "nvidia":
-            environment |= _torch_option(said, fraction)
+            environment |= _torch_option(own, fraction)
     return Limits(environment, hooks, remarks)
 
 
 def _budget(share: Share, tier: Tier) -> tuple[float, int | None]:
-    """The fraction of a device that frameworks may take, and its bytes if known."""
+    """Returns the fraction of a device for frameworks, and its bytes if known."""
     granted, memory = share.nbytes, share.device.memory
     if granted is None or not memory:
         return share.units / UNITS, None
-    # Of a share that is hardly more than a context, half is better than nothing.
+    # If the share is hardly more than a context, half of it is better than nothing.
     nbytes = max(granted - CONTEXT_MARGIN, granted // 2, 1)
     total = granted if tier.shows_share else memory
     return nbytes / total, nbytes
 
 
-def _torch_option(said: Mapping[str, str], fraction: float) -> dict[str, str]:
-    """The variable with the fraction behind what the user has there."""
-    name = next((name for name in _TORCH if said.get(name)), _TORCH_NAME)
-    own = said.get(name, "")
-    if _OTHER_BACKEND in own.lower():
+def _torch_option(own: Mapping[str, str], fraction: float) -> dict[str, str]:
+    """Appends the fraction to the user's value of the variable."""
+    name = next((name for name in _TORCH if own.get(name)), _TORCH_NAME)
+    value = own.get(name, "")
+    if _OTHER_BACKEND in value.lower():
         return {}  # it is not known to read the option
     option = f"{_TORCH_OPTION}:{_decimal(fraction)}"
-    return {name: f"{own.rstrip(', ')},{option}" if own else option}
+    return {name: f"{value.rstrip(', ')},{option}" if value else option}
 
 
-def _torch_said(said: Mapping[str, str]) -> bool:
-    return any(_TORCH_OPTION in said.get(name, "") for name in _TORCH)
+def _has_torch_option(own: Mapping[str, str]) -> bool:
+    return any(_TORCH_OPTION in own.get(name, "") for name in _TORCH)
 
 
 def _remarks(
-    share: Share, nbytes: int | None, said: Mapping[str, str]
+    share: Share, nbytes: int | None, own: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Says what the limits do not reach."""
+    """Describes what the limits do not cover."""
     remarks: list[str] = []
     granted = share.nbytes
     if granted is not None and granted <= CONTEXT_MARGIN:
@@ -262,17 +257,17 @@ def _remarks(
         remarks.append(
             "TensorFlow has no limit, as the memory of the device is unknown"
         )
-    if is_jax and said.get(_JAX_ALLOCATOR, "").lower() == "platform":
+    if is_jax and own.get(_JAX_ALLOCATOR, "").lower() == "platform":
         remarks.append(f"JAX has no limit with {_JAX_ALLOCATOR}=platform")
-    if _TORCH_UNCACHED in said:
+    if _TORCH_UNCACHED in own:
         remarks.append(f"PyTorch has no limit with {_TORCH_UNCACHED}")
-    kept = [n for n in (*_JAX_FRACTIONS, _CUPY) if is_jax and n in said]
-    kept += [n for n in _TORCH if _TORCH_OPTION in said.get(n, "")]
-    if kept:
-        remarks.append(f"{', '.join(kept)} is as it was set")
+    names = [n for n in (*_JAX_FRACTIONS, _CUPY) if is_jax and n in own]
+    names += [n for n in _TORCH if _TORCH_OPTION in own.get(n, "")]
+    if names:
+        remarks.append(f"{', '.join(names)} is as it was set")
     return tuple(remarks)
 
 
 def _decimal(number: float) -> str:
-    """Six places at the most, and never ``1e-05``, which not all of them read."""
+    """Formats six places at most, and never ``1e-05``, which some cannot read."""
     return f"{number:.6f}".rstrip("0").rstrip(".")

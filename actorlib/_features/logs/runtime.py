@@ -21,17 +21,13 @@ if TYPE_CHECKING:
 class Logs:
     """The logs of one runtime; see ``RuntimeEngine.attached``.
 
-    Args:
-        engine: The engine of the runtime.
-
     Attributes:
         lines: The last lines of each actor.
     """
 
     command: ClassVar[str] = "actorlib logs"
     on_ray: ClassVar[str] = (
-        "what actors print is in Ray's own files, of which it tells itself: by the "
-        "command 'ray logs'"
+        "the output of actors is in Ray's own files, which the command 'ray logs' shows"
     )
 
     def __init__(self, engine: LocalEngine) -> None:
@@ -40,28 +36,24 @@ class Logs:
         self._requests = engine.requests
         self.lines = self._table.starter.output = ActorLogs()
 
-    def take_records(self, options: RuntimeOptions) -> None:
-        """Takes what workers log from now on.
-
-        Args:
-            options: Which records are made, and whether the program's loggers get them.
-        """
+    def receive_records(self, options: RuntimeOptions) -> None:
+        """Receives the log records of workers from now on."""
         style = style_of(self._machine.environ(), is_shown=options.log_to_driver)
         find = self._table.by_id.get
         records = WorkerRecords(find, self.lines, is_shown=style.is_shown)
-        self._requests.others[LOG] = records.take
-        if not self._machine.is_shared:  # else they log by the program's own loggers
+        self._requests.others[LOG] = records.receive
+        if not self._machine.is_shared:  # else they use the program's own loggers
             self._table.starter.features["logs"] = program_levels(options.log_level)
 
 
 def logs(engine: RuntimeEngine, parameters: Parameters) -> Asked:
-    """Lines of actors, whether the loop comes or not: see ``ActorLogs.read``.
+    """Returns lines of actors, even if the loop is blocked: see ``ActorLogs.read``.
 
     The parameters are ``actor``, ``after``, ``most``, ``since`` and ``newest``.
     """
-    from actorlib._queries.protocol import MOST_LINES  # noqa: PLC0415  # few ask
-    from actorlib._queries.queries import Asked  # noqa: PLC0415  # likewise
-    from actorlib._queries.rows import Logs as LogRows  # noqa: PLC0415  # likewise
+    from actorlib._queries.protocol import MOST_LINES  # noqa: PLC0415  # rarely used
+    from actorlib._queries.queries import Asked  # noqa: PLC0415
+    from actorlib._queries.rows import Logs as LogRows  # noqa: PLC0415
 
     actor = parameters.actor_if_any()
     after = parameters.take("after", 0)

@@ -1,10 +1,10 @@
-"""Keeps the last lines and log records of each actor in memory, for who asks.
+"""Keeps the last lines and log records of each actor in memory.
 
-The owner's loop adds them, and any thread reads, as the server's does while the loop is
-blocked. Each actor has a ring buffer with a budget in bytes. The reason of its end is
-read from there, too.
+The owner's loop adds them. Any thread reads them, for example the server's while the
+loop is blocked. Each actor has a ring buffer with a budget in bytes. The reason of an
+actor's end is read from there, too.
 
-The lines of all functions are kept as one: their workers come and go.
+The lines of all functions share one buffer: their workers come and go.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from actorlib._base.ids import ActorId
 
 BUDGET: Final = 256 * 1024
-"""Bytes that are kept of one actor: about 1,000 lines."""
+"""The budget of one actor in bytes: about 1,000 lines."""
 BUDGET_OF_FORGOTTEN: Final = 16 * 1024
-"""Bytes that are kept of a dead actor without handles. By default 1,000 are listed."""
+"""The budget of a dead actor without handles. By default 1,000 are listed."""
 _LONGEST_PAGE = 8 * 1024 * 1024
 _OF_LINE = 200
-"""Bytes that a line takes besides its text."""
+"""Bytes of a line besides its text."""
 
 
 class Kept(NamedTuple):
@@ -43,14 +43,14 @@ class Kept(NamedTuple):
         place: Counts the lines of its actor.
         time: When it came or was made, in seconds since the epoch.
         source: ``stdout``, ``stderr`` or ``log``.
-        label: What its actor was called, or its function.
+        label: The name of its actor, or of its function.
         pid: Its process.
-        text: The line without its end: bytes as they were printed.
-        level: The level of a record; 0 of what was printed.
-        logger: The name of the logger; empty of what was printed.
-        method: The method whose call made the record; empty of what was printed.
-        call: The id of that call, likewise.
-        traceback: That of a record, or empty.
+        text: The line without its end: bytes for printed lines.
+        level: The level of a record; 0 for printed lines.
+        logger: The name of the logger; empty for printed lines.
+        method: The method whose call made the record; empty for printed lines.
+        call: The id of that call; empty for printed lines.
+        traceback: The traceback of a record, or empty.
     """
 
     number: int
@@ -68,12 +68,11 @@ class Kept(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """About how much memory it takes."""
         return _OF_LINE + len(self.text) + len(self.traceback)
 
 
 _Owned = tuple["ActorId | None", Kept]
-"""A line, and the actor whose it is."""
+"""A line and its actor."""
 
 
 @final
@@ -86,19 +85,18 @@ class RingBuffer:
         self.count = 0
 
     def add(self, line: Kept) -> None:
-        """Adds a line, and drops the oldest ones that the budget has no room for."""
         self.lines.append(line)
         self.count += 1
         self.nbytes += line.nbytes
         self.limit(BUDGET)
 
     def limit(self, budget: int) -> None:
-        """Drops the oldest lines that a budget has no room for."""
+        """Drops the oldest lines that exceed a budget."""
         while self.nbytes > budget and len(self.lines) > 1:
             self.nbytes -= self.lines.popleft().nbytes
 
     def copied(self, most: int) -> list[Kept]:
-        """Copies the last lines, so many at the most."""
+        """Copies the last lines, up to a number."""
         if most >= len(self.lines):
             return list(self.lines)
         return [*islice(reversed(self.lines), most)][::-1]
@@ -109,7 +107,7 @@ class ActorLogs:
     """The last lines of each actor of a runtime.
 
     Attributes:
-        number: That of the latest line.
+        number: The number of the latest line.
     """
 
     def __init__(self) -> None:
@@ -128,9 +126,9 @@ class ActorLogs:
         """Adds lines that a worker has just printed.
 
         Args:
-            actor: Whose they are; None for a function's.
+            actor: The actor; None for a function.
             source: ``stdout`` or ``stderr``.
-            label: What the actor is called, or the function.
+            label: The name of the actor, or of the function.
             pid: The worker's process.
             lines: Lines without their ends.
         """
@@ -143,8 +141,8 @@ class ActorLogs:
         """Adds a log record.
 
         Args:
-            actor: Whose it is; None for a function's.
-            *values: Those of ``Kept`` from ``time`` on.
+            actor: The actor; None for a function.
+            *values: The fields of ``Kept`` from ``time`` on.
         """
         with self._lock:
             self._add(actor, *values)
@@ -155,31 +153,34 @@ class ActorLogs:
         log.add(Kept(self.number, log.count + 1, *values))
 
     def shorten(self, actor: ActorId) -> None:
-        """Keeps the last lines of an actor that is dead and has no handle."""
+        """Shortens the lines of a dead actor without handles."""
         with self._lock:
             if actor in self._logs:
                 self._logs[actor].limit(BUDGET_OF_FORGOTTEN)
 
     def forget(self, actor: ActorId) -> None:
-        """Drops the lines of an actor that is listed no more."""
+        """Drops the lines of an actor that is no longer listed."""
         with self._lock:
             self._logs.pop(actor, None)
 
     def tail(self, actor: ActorId | None, pid: int) -> str:
-        """Gives the last lines that a process has written to its standard error.
+        """Returns the last lines that a process has written to its standard error.
 
-        It is called on the owner's loop, as lines are added there.
+        It is called on the owner's loop, where lines are added.
 
         Args:
-            actor: Whose worker it is; None for a function's.
+            actor: The worker's actor; None for a function.
             pid: The process.
         """
         log = self._logs.get(actor)
         lines = () if log is None else log.lines
-        found = [
-            _text(line) for line in lines if line.pid == pid and line.source == "stderr"
-        ]
-        return log_tail(found)
+        return log_tail(
+            [
+                _text(line)
+                for line in lines
+                if (line.pid, line.source) == (pid, "stderr")
+            ]
+        )
 
     def read(
         self,
@@ -190,36 +191,38 @@ class ActorLogs:
         since: float = 0.0,
         is_newest: bool = False,
     ) -> LogPage:
-        """Gives lines in the order in which they came; from any thread.
+        """Returns lines in the order of their arrival; from any thread.
 
         Each says how many lines were lost directly before it. That follows from the
-        places of the lines that are left, so what is dropped need not be remembered.
+        places of
+        the remaining lines, so dropped lines need not be remembered.
 
         Args:
-            actor: Whose; None for those of all, of functions too.
-            after: The position behind which they are wanted: 0, or that of a page of
-                the same actor.
-            most: How many at the most; there may be fewer if they are long.
-            since: The time from which on they are wanted.
-            is_newest: Whether those are the last ones, or those right behind ``after``.
+            actor: The actor; None for all actors and functions.
+            after: The position before the first line: 0, or that of a page of the same
+                actor.
+            most: The most lines; there may be fewer if they are long.
+            since: The earliest time of the lines.
+            is_newest: Whether to return the last lines instead of the first after
+                ``after``.
         """
         place_of = _number if actor is None else _place
-        # A time is looked for in all lines: a record may be older than its place.
+        # A time is searched in all lines: a record may be older than its place.
         copied = most + 1 if is_newest and not since else sys.maxsize
-        with self._lock:  # for no longer than it takes to copy references
+        with self._lock:  # only while references are copied
             position = self.number if actor is None else self._count_of(actor)
             logs = [
-                (whose, log.copied(copied))
-                for whose, log in self._logs.items()
-                if actor in (None, whose) and place_of(log.lines[-1]) > after
+                (owner, log.copied(copied))
+                for owner, log in self._logs.items()
+                if actor in (None, owner) and place_of(log.lines[-1]) > after
             ]
         position = max(position, after)
-        behind: list[Iterable[_Owned]] = []
-        for whose, lines in logs:
+        later: list[Iterable[_Owned]] = []
+        for owner, lines in logs:
             recent = lines[bisect_right(lines, after, key=place_of) :]
             in_order = reversed(recent) if is_newest else recent
-            behind.append(zip(repeat(whose), in_order, strict=False))
-        merged = merge(*behind, key=_number_of, reverse=is_newest)
+            later.append(zip(repeat(owner), in_order, strict=False))
+        merged = merge(*later, key=_number_of, reverse=is_newest)
         rows, rest = _first(merged, most, since)
         previous = after
         if is_newest:
@@ -227,15 +230,15 @@ class ActorLogs:
             previous = after if rest is None else place_of(rest)
         elif rest is not None:
             position = place_of(rows[-1][1])
-        shown: list[LogLine] = []
+        page: list[LogLine] = []
         lost = 0
-        for whose, line in rows:
+        for owner, line in rows:
             lost += place_of(line) - previous - 1
             previous = place_of(line)
             if _is_recent(line, since):
-                shown.append(_shown(whose, line, lost))
+                page.append(_log_line(owner, line, lost))
             lost = 0  # or older than a line that is too old
-        return LogPage(shown, lost + position - previous, position)
+        return LogPage(page, lost + position - previous, position)
 
     def _count_of(self, actor: ActorId) -> int:
         log = self._logs.get(actor)
@@ -245,17 +248,17 @@ class ActorLogs:
 def _first(
     rows: Iterable[_Owned], most: int, since: float
 ) -> tuple[list[_Owned], Kept | None]:
-    """Gives the first rows up to a page of wanted lines, and the line behind them."""
-    taken: list[_Owned] = []
+    """Returns the first rows up to a page of recent lines, and the next line."""
+    first: list[_Owned] = []
     count = nbytes = 0
-    for whose, line in rows:
+    for owner, line in rows:
         if _is_recent(line, since):
             nbytes += line.nbytes
             if count == most or (count and nbytes > _LONGEST_PAGE):
-                return taken, line
+                return first, line
             count += 1
-        taken.append((whose, line))
-    return taken, None
+        first.append((owner, line))
+    return first, None
 
 
 def _is_recent(line: Kept, since: float) -> bool:
@@ -279,7 +282,7 @@ def _text(line: Kept) -> str:
     return text if isinstance(text, str) else text.decode(errors="replace")
 
 
-def _shown(actor: ActorId | None, line: Kept, lost: int) -> LogLine:
+def _log_line(actor: ActorId | None, line: Kept, lost: int) -> LogLine:
     return LogLine(
         number=line.number,
         time=line.time,

@@ -1,14 +1,13 @@
-"""Gives the log records of workers to the program's own loggers.
+"""Passes the log records of workers to the program's own loggers.
 
-A record gets here as plain values (``LOG``), and becomes one of this process again,
-made by the program's own factory. It goes to the logger of its name, whose levels,
-filters and handlers see to it as if the program had logged it. What it has besides:
-``actor`` (the class, or the function), ``actor_id``, ``actor_name``, ``pid``,
-``method`` and ``request_id`` (the id of the call; None outside of calls), each unless
-the user's code gave it another meaning by ``extra=``.
+A record arrives as plain values (``LOG``). The program's own record factory makes it a
+record of this process. It goes to the logger of its name, whose levels, filters and
+handlers apply as if the program had logged it. It also has ``actor`` (the class, or the
+function), ``actor_id``, ``actor_name``, ``pid``, ``method`` and ``request_id`` (the id
+of the call; None outside of calls), unless the user's code set one by ``extra=``.
 
-Where the program has no handler at all, Python writes warnings to standard error. So is
-it here, as a line of the actor's own output, with what says whose it is.
+If the program has no handler at all, Python writes warnings to standard error. Here
+they are written as lines of the actor's own output, with its name.
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ _KINDS: Mapping[str, type] = {
     "thread": int,
     "threadName": str,
 }
-"""What a worker may say of the standard attributes, and which type that has."""
+"""The standard attributes that a worker may set, and their types."""
 
 
 def program_levels(log_level: int | str | None) -> dict[str, int]:
-    """Gives the levels that the program's loggers have now, for its workers.
+    """Returns the current levels of the program's loggers, for its workers.
 
     Args:
-        log_level: The number of the level that the root logger of workers has instead,
-            or None.
+        log_level: The level that the root logger of workers has instead, or None.
 
     Returns:
-        Levels by the name of the logger; the root's has the empty name, and is left out
-        where it is Python's default.
+        Levels by the name of the logger. The root logger has the empty name, and is
+        left
+        out if it has Python's default.
     """
     root = logging.getLogger()
     levels: dict[str, int] = {}
@@ -71,11 +70,9 @@ def program_levels(log_level: int | str | None) -> dict[str, int]:
 
 @final
 class WorkerRecords:
-    """Takes the log records of all workers of a runtime.
+    """Receives the log records of all workers of a runtime.
 
     Args:
-        find: Finds the supervisor of an actor; None if there is none by that id.
-        logs: Keeps them.
         is_shown: Whether the program's loggers get them.
     """
 
@@ -89,9 +86,9 @@ class WorkerRecords:
         self._find = find
         self._logs = logs
         self._is_shown = is_shown
-        self._made = 0
+        self._new_loggers = 0
 
-    def take(
+    def receive(
         self,
         session: WorkerSession,
         level: int,
@@ -103,7 +100,6 @@ class WorkerRecords:
         traceback: str | None,
         message: str,
     ) -> None:
-        """Takes a record; see ``LOG``."""
         supervisor = self._find(session.actor)
         if supervisor is None:
             return
@@ -122,10 +118,10 @@ class WorkerRecords:
             request or "",
             traceback or "",
         )
-        logger = self._logger_of(name)
+        logger = self._logger(name)
         if not self._is_shown or not logger.isEnabledFor(level):
             return
-        values = _whose(record, method, request)
+        values = _origin(record, method, request)
         values.update(_attributes(attributes, record.label))
         values.update(_of_time(seconds))
         values.update(
@@ -137,52 +133,52 @@ class WorkerRecords:
         )
         event = attributes.get("msg")
         if isinstance(event, dict) and "_name" in attributes:
-            # An event of structlog's, whose formatter asks for these.
+            # An event of structlog, whose formatter needs these.
             values.update(msg=_lists(cast("object", event)), _logger=logger)
         else:
             values["msg"] = message
-        # The context of this callback is that of whoever made the actor.
+        # The context of this callback is that of the actor's creation.
         with suppress(Exception):  # standard error may be closed
-            Context().run(_hand_over, logger, values, record)
+            Context().run(_pass_on, logger, values, record)
 
-    def _logger_of(self, name: str) -> logging.Logger:
-        """Gives the logger of a name; of one too many, the one above it.
+    def _logger(self, name: str) -> logging.Logger:
+        """Returns the logger of a name; its parent if there are too many.
 
-        Loggers live as long as the program, and a worker may make up any names.
+        Loggers live as long as the program, and a worker may invent any names.
         """
-        known = logging.getLogger().manager.loggerDict
-        while name and name not in known and self._made >= _MOST_LOGGERS:
+        loggers = logging.getLogger().manager.loggerDict
+        while name and name not in loggers and self._new_loggers >= _MOST_LOGGERS:
             name = name.rpartition(".")[0]
-        if name and name not in known:
-            self._made += 1
+        if name and name not in loggers:
+            self._new_loggers += 1
         return logging.getLogger(name or None)
 
 
-def _hand_over(
+def _pass_on(
     logger: logging.Logger, values: dict[str, Any], actor: ActorRecord
 ) -> None:
-    made = logging.makeLogRecord(values)
+    record = logging.makeLogRecord(values)
     try:
-        _handle(logger, made, actor)
+        _handle(logger, record, actor)
     except Exception:  # noqa: BLE001  # a filter or a handler of the user's may raise
-        # Said as handlers do that have met an error, or not: logging.raiseExceptions.
-        logging.Handler().handleError(made)
+        # Reported as by handlers, depending on logging.raiseExceptions.
+        logging.Handler().handleError(record)
 
 
 def _handle(
-    logger: logging.Logger, made: logging.LogRecord, actor: ActorRecord
+    logger: logging.Logger, record: logging.LogRecord, actor: ActorRecord
 ) -> None:
     if logger.hasHandlers():
-        logger.handle(made)
+        logger.handle(record)
         return
     last = logging.lastResort
-    if last is None or made.levelno < last.level or actor.process is None:
+    if last is None or record.levelno < last.level or actor.process is None:
         return
-    if not logger.disabled and logger.filter(made):
-        actor.process.show(last.format(made))
+    if not logger.disabled and logger.filter(record):
+        actor.process.show(last.format(record))
 
 
-def _whose(record: ActorRecord, method: str, request: str | None) -> dict[str, Any]:
+def _origin(record: ActorRecord, method: str, request: str | None) -> dict[str, Any]:
     is_actor = record.is_actor
     return {
         "actor": record.called.class_name,
@@ -196,27 +192,27 @@ def _whose(record: ActorRecord, method: str, request: str | None) -> dict[str, A
 
 
 def _attributes(attributes: Mapping[str, object], label: str) -> dict[str, Any]:
-    """What a worker says of its record, as far as that is its to say."""
+    """Returns the attributes that a worker may set."""
     path = attributes.get("pathname")
     path = path if isinstance(path, str) else ""
     name = os.path.basename(path)  # noqa: PTH119  # no pathlib in the owner
-    made: dict[str, Any] = {
+    result: dict[str, Any] = {
         "processName": label,
         "filename": name,
-        "module": os.path.splitext(name)[0],  # noqa: PTH122  # likewise
+        "module": os.path.splitext(name)[0],  # noqa: PTH122
     }
     for key, value in attributes.items():
         kind = _KINDS.get(key)
         if kind is not None:
             if type(value) is kind:
-                made[key] = value
+                result[key] = value
         elif key not in _STANDARD:
-            made[key] = _lists(value)
-    return made
+            result[key] = _lists(value)
+    return result
 
 
 def _lists(value: object) -> object:
-    """Gives a value as the user had it: sequences cross as tuples."""
+    """Restores lists, which arrive as tuples."""
     if isinstance(value, tuple):
         return [_lists(item) for item in cast("tuple[object, ...]", value)]
     if isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""Takes the log records of a worker, and has them sent once there is one.
+"""The log handler of a worker, which sends records to the owner.
 
-Every worker has this handler: the template puts it there for its forks, and whoever
-came before that, or is no fork, loads this small file. What sends (``worker_records``)
-is loaded by the first record.
+Every worker has this handler. The template installs it for its forks; earlier forks and
+other workers load this small file. The first record loads ``worker_records``, which
+sends records.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def prepare(levels: Mapping[str, int]) -> None:
-    """Sends what is logged in this process to the owner from now on.
+    """Sends the log records of this process to the owner from now on.
 
     Args:
-        levels: The levels of the program's loggers, by name; the root's is empty.
+        levels: The levels of the program's loggers, by name; empty for the root logger.
     """
     root = logging.getLogger()
     if not any(isinstance(handler, RecordHandler) for handler in root.handlers):
@@ -35,17 +35,17 @@ def prepare(levels: Mapping[str, int]) -> None:
 
 
 def _let_basic_config_work(handler: RecordHandler) -> None:
-    """Has ``basicConfig()`` configure what it would without our handler."""
+    """Makes ``basicConfig()`` ignore our handler: it does nothing if there is one."""
     root, configure = logging.getLogger(), logging.basicConfig
 
     @functools.wraps(configure)
     def basic_config(**options: Any) -> None:
-        is_there = handler in root.handlers
+        is_installed = handler in root.handlers
         root.removeHandler(handler)
         try:
             configure(**options)
         finally:
-            if is_there:
+            if is_installed:
                 root.addHandler(handler)
 
     logging.basicConfig = basic_config
@@ -56,7 +56,7 @@ class RecordHandler(logging.Handler):
     """Sends records to the owner.
 
     Args:
-        find: Finds the engine of this worker, once there is one.
+        find: Returns the engine of this worker, or None before it exists.
     """
 
     def __init__(self, find: Callable[[], object] = find_engine) -> None:
@@ -68,7 +68,7 @@ class RecordHandler(logging.Handler):
         """Sends a record; see logging.Handler. ``handle`` holds the lock."""
         try:
             if self._sender is None:
-                from actorlib._features.logs.worker_records import RecordSender  # noqa: PLC0415  # few log
+                from actorlib._features.logs.worker_records import RecordSender  # noqa: PLC0415  # few workers log
 
                 self._sender = RecordSender(self.lock, self._find)
             self._sender.send(record)
@@ -76,7 +76,7 @@ class RecordHandler(logging.Handler):
             self.handleError(record)
 
     def close(self) -> None:
-        """Sends what waits as the process ends, and says what could not be sent."""
+        """Sends waiting records as the process ends, and reports the others."""
         if self._sender is not None:
             self._sender.close()
         super().close()

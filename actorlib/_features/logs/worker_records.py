@@ -1,24 +1,23 @@
 """Sends the log records of a worker to the owner, whose loggers get them.
 
-A handler of the root logger takes what the user's code logs, from whatever thread, and
-it is sent at once, as plain values: formatted text, and what ``extra=`` brought. So a
-record that was made before a crash is on its way by then. It never waits:
+A handler of the root logger receives the records of the user's code, from any thread.
+It sends them at once as plain values: formatted text, and the values of ``extra=``. So
+a record that was made before a crash is sent by then. It never waits:
 
-* What the pipe does not take now waits here. A thread, which is there only then, sends
-  it when there is room.
-* A worker has a budget (``LogBudget``), so that a flood neither blocks nor drowns the
-  owner. It is not refilled while records wait, so it bounds these, too. Other records
-  are dropped, the less severe first, and counted in a record of its own.
+* Records that the pipe does not accept wait here. A thread, which exists only then,
+  sends them when there is room.
+* A worker has a budget (``LogBudget``), so that a flood neither blocks nor overloads
+  the owner. It is not refilled while records wait, so it bounds these, too. Other
+  records are dropped, the less severe first, and counted in a separate record.
 
-What cannot be had: records of a process that a worker has forked or started, of the
-last moments of one that is killed while its pipe is full, and what an actor with an
-event loop logs when that has ended. For these Python's own last resort writes to
-standard error, from WARNING on, and such lines are shown as all others.
+These records are not sent: those of a process that a worker has forked or started, the
+last records of a worker that is killed while its pipe is full, and those of an actor
+with an event loop after the loop has ended. Python's last resort writes them to
+standard error, from WARNING on, and such lines are shown like all others.
 
-An actor that configures logging itself has it its way. A handler of its own that writes
-to its output shows the record there, and then it is not sent: nothing appears twice.
-``basicConfig()`` does its work as in any process, which it would not where the root
-logger has a handler.
+An actor may configure logging itself. If its own handler writes a record to its output,
+the record is not sent: it does not appear twice. ``basicConfig()`` works as in any
+process, although it does nothing if the root logger has a handler.
 
 The handler itself (``worker``) is in every worker, and loads this with the first
 record.
@@ -44,18 +43,18 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 RATE: Final = 1000.0
-"""Records of a KiB or less that a worker may send in a second, in the long run."""
+"""Records of at most a KiB that a worker may send in a second, on average."""
 BURST: Final = 2000.0
-"""How many of them it may send at once."""
+"""The most records that it may send at once."""
 _RESERVE = 500.0
-"""What is left of these for warnings and errors."""
+"""The part of these that is reserved for warnings and errors."""
 LONGEST: Final = 32 * 1024
-"""Characters of a message, and of a traceback."""
+"""The most characters of a message, and of a traceback."""
 _PAUSE = 0.05
-_TOLD = 2.0
-"""Seconds for which what is dropped is counted before that is told."""
+_COUNTING = 2.0
+"""Seconds for which dropped records are counted before they are reported."""
 _LAST = 1.0
-"""Seconds in which what waits may still leave when the process ends."""
+"""Seconds to send waiting records when the process ends."""
 _DEEPEST = 6
 _MOST_ITEMS = 200
 _GREATEST = (1 << 63) - 1
@@ -64,7 +63,7 @@ _STANDARD = frozenset(
     vars(logging.LogRecord("", 0, "", 0, "", (), None)) | {"message": "", "asctime": ""}
 ) | {"taskName"}
 """The attributes of every record; the others are the user's own."""
-_CROSSING = (
+_SENT = (
     "pathname",
     "lineno",
     "funcName",
@@ -73,49 +72,45 @@ _CROSSING = (
     "taskName",
     "stack_info",
 )
-"""Those that cross as they are."""
+"""The standard attributes that are sent unchanged."""
 
 
 class RecordChannel(Protocol):
-    """The engine of a worker, as far as records need it."""
+    """The part of a worker's engine that records need."""
 
     def offer(self, frame: Frame) -> bool:
         """Sends a frame if that does not wait, from any thread.
 
         Raises:
-            EOFError: Nothing can be sent any more.
-            OSError: Likewise.
+            EOFError: The pipe is closed.
+            OSError: The pipe is closed.
         """
         ...
 
 
 @final
 class LogBudget:
-    """Says whether one more record may be sent: so many a second, with a burst.
-
-    Args:
-        now: The time.
-    """
+    """Limits the rate of records, with a burst."""
 
     def __init__(self, now: float) -> None:
-        self._left = BURST
+        self._rest = BURST
         self._at = now
 
     def refill(self, now: float) -> None:
-        """Adds what the time since the last call allows."""
-        self._left = min(BURST, self._left + max(0.0, now - self._at) * RATE)
+        """Adds the budget for the time since the last call."""
+        self._rest = min(BURST, self._rest + max(0.0, now - self._at) * RATE)
         self._at = now
 
     def take(self, cost: float, *, is_severe: bool) -> bool:
-        """Takes what a record costs, if there is as much.
+        """Subtracts the cost of a record if the rest of the budget suffices.
 
         Args:
-            cost: 1 and what it has in KiB.
-            is_severe: Whether it is a warning or worse, for which some is kept.
+            cost: 1 plus the size of the record in KiB.
+            is_severe: Whether it is a warning or worse: these have a reserve.
         """
-        if self._left - cost < (0.0 if is_severe else _RESERVE):
+        if self._rest - cost < (0.0 if is_severe else _RESERVE):
             return False
-        self._left -= cost
+        self._rest -= cost
         return True
 
 
@@ -124,8 +119,8 @@ class RecordSender:
     """Sends records to the owner; see the module.
 
     Args:
-        lock: That of the handler, which holds it where it has a record sent.
-        find: Finds the engine of this worker, once there is one.
+        lock: The lock of the handler, which holds it during ``send``.
+        find: Returns the engine of this worker, or None before it exists.
     """
 
     def __init__(self, lock: Any, find: Callable[[], object]) -> None:
@@ -143,11 +138,8 @@ class RecordSender:
     def send(self, record: logging.LogRecord) -> None:
         """Sends a record, unless this process shows it.
 
-        Args:
-            record: The record.
-
         Raises:
-            Exception: What the user's objects raise in it.
+            Exception: The error of a user's object in the record.
         """
         if self._is_written_here(record):
             return
@@ -158,14 +150,14 @@ class RecordSender:
         self._send(client, self._frame_of(record), record)
 
     def close(self) -> None:
-        """Sends what waits as the process ends, and says what could not be sent."""
+        """Sends waiting records as the process ends, and reports the others."""
         with self._lock:
             client = self._client_here()
             if client is not None and not self._is_over.is_set():
                 end = time.monotonic() + _LAST
                 while not self._send_rest(client, is_last=True):
                     if time.monotonic() > end:
-                        _tell(f"{self._lost()} could not be sent as the process ended")
+                        _print(f"{self._lost()} could not be sent as the process ended")
                         break
                     time.sleep(_PAUSE)
             self._is_over.set()
@@ -174,15 +166,14 @@ class RecordSender:
         return f"{len(self._waiting) + self._dropped} log records"
 
     def _client_here(self) -> RecordChannel | None:
-        """Gives what sends, once there is something; the template has nothing."""
         if self._client is None:
             self._client = cast("RecordChannel | None", self._find())
         return self._client
 
     def _is_written_here(self, record: logging.LogRecord) -> bool:
         """Whether a handler of the user's writes a record to this process's output."""
-        found = logging.root.manager.loggerDict.get(record.name, logging.root)
-        logger: Any = found if isinstance(found, logging.Logger) else logging.root
+        entry = logging.root.manager.loggerDict.get(record.name, logging.root)
+        logger: Any = entry if isinstance(entry, logging.Logger) else logging.root
         while logger is not None:
             for handler in logger.handlers:
                 stream = getattr(handler, "stream", None)
@@ -201,21 +192,21 @@ class RecordSender:
     def _frame_of(self, record: logging.LogRecord) -> Frame:
         call = running.get()
         number, method = (0, "") if call is None else call[:2]
-        about = {
+        attributes = {
             name: _plain(value)
-            for name in _CROSSING
+            for name in _SENT
             if (value := getattr(record, name, None)) is not None
         }
         for name, value in vars(record).items():
             if name not in _STANDARD:
-                about[_text(name)] = _plain(value)
-        if isinstance(record.msg, dict):  # an event of structlog's, to be formatted
-            about["msg"] = _plain(cast("object", record.msg))
-        said = record.exc_text
-        if record.exc_info and not said:
-            said = self._formatter.formatException(record.exc_info)
-        if said and len(said) > LONGEST:  # its end says which error it was
-            said = f"({len(said) - LONGEST} characters more)\n{said[-LONGEST:]}"
+                attributes[_text(name)] = _plain(value)
+        if isinstance(record.msg, dict):  # an event of structlog, to be formatted
+            attributes["msg"] = _plain(cast("object", record.msg))
+        trace = record.exc_text
+        if record.exc_info and not trace:
+            trace = self._formatter.formatException(record.exc_info)
+        if trace and len(trace) > LONGEST:  # its end names the error
+            trace = f"({len(trace) - LONGEST} characters more)\n{trace[-LONGEST:]}"
         message = record.getMessage()
         if len(message) > LONGEST:
             more = len(message) - LONGEST
@@ -228,8 +219,8 @@ class RecordSender:
             record.created,
             number,
             method,
-            about,
-            str(said) if said else None,
+            attributes,
+            str(trace) if trace else None,
             message,
         )
 
@@ -243,28 +234,28 @@ class RecordSender:
             self._budget.refill(now)
         if not self._budget.take(cost, is_severe=is_severe):
             self._drop(now)
-            if now > self._dropped_since + _TOLD:  # the thread seldom gets the lock
+            if now > self._dropped_since + _COUNTING:  # the thread seldom gets the lock
                 self._send_rest(client)
         else:
             try:
                 if not self._waiting and client.offer(frame):
                     return
-            except (EOFError, OSError):  # nobody is there any more, or never again
+            except (EOFError, OSError):  # the owner has ended, or the pipe is broken
                 _last_resort(record)
                 return
             self._waiting.append(frame)
         if not self._has_thread:
             # threading.Thread would wait here until it runs.
-            with suppress(RuntimeError):  # there can be no more; the next one tries
-                start_new_thread(self._see_to_rest, ())
+            with suppress(RuntimeError):  # too many threads; the next record tries
+                start_new_thread(self._send_later, ())
                 self._has_thread = True
 
     def _drop(self, now: float) -> None:
         self._dropped_since = self._dropped_since if self._dropped else now
         self._dropped += 1
 
-    def _see_to_rest(self) -> None:
-        """Sends what waits, and says what was dropped; on a thread of its own."""
+    def _send_later(self) -> None:
+        """Sends waiting records, and reports dropped ones; runs in a thread."""
         while not self._is_over.wait(_PAUSE):
             with self._lock:
                 client = self._client_here()
@@ -273,7 +264,7 @@ class RecordSender:
                     return
 
     def _send_rest(self, client: RecordChannel, *, is_last: bool = False) -> bool:
-        """Sends what waits, as far as there is room; says whether that was all."""
+        """Sends waiting records while there is room; returns whether all are sent."""
         try:
             while self._waiting:
                 if not client.offer(self._waiting[0]):
@@ -281,17 +272,17 @@ class RecordSender:
                 self._waiting.popleft()
             if not self._dropped:
                 return True
-            if not is_last and time.monotonic() < self._dropped_since + _TOLD:
+            if not is_last and time.monotonic() < self._dropped_since + _COUNTING:
                 return False
-            if not client.offer(self._of_dropped()):
+            if not client.offer(self._count_of_dropped()):
                 return False
         except (EOFError, OSError):
-            _tell(f"{self._lost()} could not be sent: the pipe is closed")
+            _print(f"{self._lost()} could not be sent: the pipe is closed")
             self._waiting.clear()
         self._dropped = 0
         return True
 
-    def _of_dropped(self) -> Frame:
+    def _count_of_dropped(self) -> Frame:
         text = (
             f"{self._dropped} log records of this process were dropped: it has made "
             f"more than {RATE:g} a second, or the program did not take them"
@@ -300,13 +291,13 @@ class RecordSender:
 
 
 def _last_resort(record: logging.LogRecord) -> None:
-    """Does what Python does with a record that no handler takes."""
+    """Handles a record like Python if no handler accepts it."""
     handler = logging.lastResort
     if handler is not None and record.levelno >= handler.level:
         handler.handle(record)
 
 
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     if sys.stderr is not None:
         sys.stderr.write(f"{text}\n")
 
@@ -317,7 +308,7 @@ def _text(value: object) -> str:
 
 
 def _plain(value: object, depth: int = 0) -> object:
-    """Gives a value as it may cross, or the text of one that may not."""
+    """Returns a value that may be sent: the value itself, or its text."""
     kind = type(value)
     if kind in _PLAIN:
         return value

@@ -1,9 +1,9 @@
-"""Tells middlewares of calls; ``actorlib.observe`` explains them to users.
+"""Calls middlewares; ``actorlib.observe`` explains them to users.
 
 In reading order:
 
-* ``middlewares``: tells middlewares, and keeps calls from what those raise.
-* ``observed_calls``: makes calls that middlewares are told of, at their caller.
-* ``runtime``: adds middlewares to a runtime and removes them, and hears what ran.
-* ``worker``: tells middlewares of calls that run in a worker, and the owner of each.
+* ``middlewares``: calls middlewares, and handles their errors.
+* ``observed_calls``: makes calls with middlewares, on the caller's side.
+* ``runtime``: adds middlewares to a runtime and removes them; receives runs.
+* ``worker``: calls middlewares for runs in a worker, and reports them to the owner.
 """

@@ -1,4 +1,4 @@
-"""Tells middlewares of calls, and keeps calls from what those raise."""
+"""Calls middlewares, and protects calls from their errors."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ if TYPE_CHECKING:
 
 
 class CallCounter(Protocol):
-    """A middleware of the program that need not see each call, but has to count it."""
+    """A middleware of the program that counts calls without seeing each of them."""
 
     def tally_of(self, callee: Callee) -> Tally | None:
-        """Is asked before a call of the program is made, if that gives no stream.
-
-        Args:
-            callee: What is called.
+        """Is called before a call of the program that returns no stream.
 
         Returns:
-            What counts it, and as many further calls of the callee as its ``left``
-            says; or None, to be told of this call as of any.
+            The tally that counts this call and the next ``left`` calls of the callee;
+            or None, to see this call like any other.
         """
         ...
 
@@ -32,14 +29,13 @@ _FAILED: Final = object()
 
 
 class Middlewares:
-    """Tells middlewares of calls, and keeps calls from what those raise.
+    """Calls middlewares, and protects calls from their errors.
 
     Args:
-        each: The middlewares.
-        failed: Those of which it was logged that they raise, by their ids.
+        failed: The ids of middlewares whose errors were logged.
 
     Attributes:
-        each: The same.
+        each: The middlewares.
     """
 
     def __init__(self, each: Iterable[Middleware], failed: set[int]) -> None:
@@ -51,12 +47,12 @@ class Middlewares:
 
     @property
     def counter(self) -> CallCounter | None:
-        """The only one that there is, if it has calls counted."""
+        """The only middleware, if it counts calls."""
         alone: Any = self.each[0] if len(self.each) == 1 else None
         return alone if callable(getattr(alone, "tally_of", None)) else None
 
     def before(self, call: ObservedCall) -> list[object]:
-        """Tells of a call that begins; gives what ``after`` takes."""
+        """Reports the begin of a call; returns the tokens for ``after``."""
         tokens: list[object] = []
         for middleware in self.each:
             try:
@@ -67,31 +63,30 @@ class Middlewares:
         return tokens
 
     def after(self, call: ObservedCall, tokens: list[object], outcome: Outcome) -> None:
-        """Tells of a call that is over."""
         for middleware, token in zip(self.each, tokens, strict=True):
             if token is not _FAILED:
                 try:
                     middleware.after(call, token, outcome)
-                except Exception as error:  # noqa: BLE001  # likewise
+                except Exception as error:  # noqa: BLE001  # the user's code
                     self.note(middleware, "after", error)
 
     def ran(self, run: Run) -> None:
-        """Tells those who listen of a run."""
+        """Reports a run to the middlewares that have ``ran``."""
         for listener in self._listeners:
             try:
                 listener.ran(run)
-            except Exception as error:  # noqa: BLE001  # likewise
+            except Exception as error:  # noqa: BLE001  # the user's code
                 self.note(listener, "ran", error)
 
     def note(self, middleware: object, method: str, error: Exception) -> None:
-        """Logs that a middleware has raised, the first time that it does."""
+        """Logs the first error of a middleware."""
         if id(middleware) not in self._failed:
             from actorlib._base.log import warn  # noqa: PLC0415  # loads logging
 
             self._failed.add(id(middleware))
             warn(
-                "%s.%s() of a middleware raised %r: the call goes on, and this is said "
-                "once",
+                "%s.%s() of a middleware raised %r: the call goes on, and this is "
+                "logged once",
                 type(middleware).__qualname__,
                 method,
                 error,

@@ -1,11 +1,11 @@
-"""Makes calls that middlewares see, in the place of an engine's own verbs.
+"""Makes calls that middlewares see, instead of an engine's own operations.
 
-That is where the events of a call come from at its caller: *created*, and *finished*
-with its ref. Those of the code that runs come from ``_worker/executors/run_events.py``.
+The caller's events of a call come from here: *created*, and *finished* with its ref.
+The events of the code that runs come from ``_worker/executors/run_events.py``.
 
-An engine is asked for ``call`` and ``stream`` by name for each call. So two attributes
-of the engine, which hide its methods of these names, are all that it takes to see every
-call; without them nothing is asked and nothing costs.
+The attributes ``call`` and ``stream`` of an engine are read for each call. So two
+instance attributes, which hide the methods with these names, are enough to see every
+call. Without middlewares they do not exist and cost nothing.
 """
 
 from __future__ import annotations
@@ -41,68 +41,64 @@ if TYPE_CHECKING:
     from actorlib._options.callee import Callee
 
 _MOST_TALLIES: Final = 10_000
-"""Methods of actors whose tallies are found at once; actors come and go."""
+"""The most cached tallies of methods of actors; actors come and go."""
 
 Ran: TypeAlias = tuple[float, float, str]
-"""When a call's code began and ended, and the name of what it raised."""
+"""When a call's code began and ended, and the class name of its error."""
 
 
 class _CallUnderWay:
-    """A call that was told of and has no answer; tells of its end once.
+    """A call that was reported and has no answer; reports its end once.
 
-    A call that nobody wants the answer of ends with its ref, which is what holds this:
-    then it is told of as cancelled.
+    If the caller drops the ref, which owns this object, the call is reported as
+    cancelled.
     """
 
-    __slots__ = ("_call", "_calls", "_later", "_tokens", "_told")
+    __slots__ = ("_call", "_calls", "_later", "_middlewares", "_tokens")
 
     def __init__(
         self,
         call: ObservedCall,
-        told: Middlewares,
+        middlewares: Middlewares,
         calls: dict[int, list[Ran]],
         later: Callable[[Callable[[], None]], None],
     ) -> None:
         self._call = call
         self._calls = calls
         self._later = later
-        self._told: Middlewares | None = None
-        self._tokens = told.before(call)
-        self._told = told
+        self._middlewares: Middlewares | None = None
+        self._tokens = middlewares.before(call)
+        self._middlewares = middlewares
         calls[call.number] = []
 
     def end(self, status: Status, error: str = "") -> None:
-        """The call is over."""
-        told, self._told = self._told, None
-        if told is None:
+        middlewares, self._middlewares = self._middlewares, None
+        if middlewares is None:
             return
         runs = self._calls.pop(self._call.number, [])
         began, ended, raised = runs[-1] if runs else (None, None, "")
         if status == "lost" and raised:
             status = "error"  # of another actor, which the code did not catch
         if status == "error":
-            error = raised or error  # without what we have put around it
+            error = raised or error  # without our wrapper
         outcome = Outcome(status, error, began, ended, len(runs))
-        told.after(self._call, self._tokens, outcome)
+        middlewares.after(self._call, self._tokens, outcome)
 
     def __del__(self) -> None:
-        if self._told is not None:
-            # A destructor may run anywhere, also in the middle of a middleware.
+        if self._middlewares is not None:
+            # A destructor may run anywhere, even inside a middleware.
             why = TaskCancelledError.__name__
             self._later(partial(self.end, "cancelled", why))
 
 
 class ObservedCalls:
-    """Makes the calls of one engine, and tells middlewares of them.
+    """Makes the calls of one engine, and reports them to middlewares.
 
     Args:
-        engine: The engine.
-        numbers: Gives the numbers of calls.
-        caller: The id of the actor whose engine it is; empty for any other.
-        told: Gives the middlewares.
+        caller: The id of the actor that has this engine; empty for any other engine.
 
     Attributes:
-        under_way: When the code of calls that were told of ran, by their numbers.
+        under_way: The runs of unanswered calls, by their numbers.
     """
 
     def __init__(
@@ -110,9 +106,9 @@ class ObservedCalls:
         engine: Engine,
         numbers: Iterator[int],
         caller: bytes,
-        told: Callable[[], Middlewares],
+        middlewares: Callable[[], Middlewares],
     ) -> None:
-        self._told = told
+        self._middlewares = middlewares
         self.under_way: dict[int, list[Ran]] = {}
         self._engine: Any = engine
         self._numbers = numbers
@@ -121,10 +117,11 @@ class ObservedCalls:
         self._stream = engine.stream
 
     def begin(self, counter: CallCounter | None = None) -> None:
-        """Sees every call of the engine from now on.
+        """Observes all calls of the engine from now on.
 
         Args:
-            counter: Who wants calls counted, and sees few of them; None to see all.
+            counter: The middleware that counts calls and sees few of them; None to see
+                all.
         """
         self._engine.call = self.call if counter is None else self._counted_by(counter)
         self._engine.stream = self.stream
@@ -134,7 +131,7 @@ class ObservedCalls:
             begin_observing(self)
 
     def end(self) -> None:
-        """Sees no more calls."""
+        """Stops observing calls."""
         del self._engine.call, self._engine.stream
         end_observing(self)
 
@@ -144,17 +141,16 @@ class ObservedCalls:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Makes a call; see Engine."""
         under_way = self._begin(callee, is_stream=False)
-        ref: ObjectRef[Any] = self._made(under_way, self._call, callee, args, kwargs)
+        ref: ObjectRef[Any] = self._make(under_way, self._call, callee, args, kwargs)
         if under_way[0] is not None:
             add_done_callback(ref, partial(_done, under_way[0]))
         return ref
 
     def _counted_by(self, counter: CallCounter) -> Callable[..., ObjectRef[Any]]:
-        """Gives what makes calls in the place of ``call``, most without a look at them.
+        """Returns the replacement of ``call`` that only counts most calls.
 
-        Each step of it is a percent of a call that is made among many.
+        Each step of it costs one percent of a call in a batch.
         """
         make, observe = self._call, self.call
         get_ident, thread = threading.get_ident, threading.get_ident()
@@ -164,7 +160,7 @@ class ObservedCalls:
             try:
                 tally = counter.tally_of(callee)
             except Exception as error:  # noqa: BLE001  # the user's code
-                self._told().note(counter, "tally_of", error)
+                self._middlewares().note(counter, "tally_of", error)
                 return None
             if tally is not None:
                 if len(tallies) >= _MOST_TALLIES:
@@ -187,7 +183,7 @@ class ObservedCalls:
                 raise
             if get_ident() != thread or ref.done():
                 add_done_callback(ref, tally.count)
-            else:  # a call of something that does this took a tenth of the time
+            else:  # a function call for this took a tenth of the time
                 ref.first_waiter = tally
             return ref
 
@@ -199,9 +195,8 @@ class ObservedCalls:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        """Calls a generator; see Engine."""
         under_way = self._begin(callee, is_stream=True)
-        reader: StreamReader = self._made(under_way, self._stream, callee, args, kwargs)
+        reader: StreamReader = self._make(under_way, self._stream, callee, args, kwargs)
         if under_way[0] is not None:
             add_done_callback(reader.completed, partial(_done, under_way[0]))
         return reader
@@ -209,70 +204,55 @@ class ObservedCalls:
     def _begin(
         self, callee: Callee, *, is_stream: bool
     ) -> tuple[_CallUnderWay | None, Observed]:
-        number, made = next(self._numbers), time.monotonic()
+        number, created = next(self._numbers), time.monotonic()
         carrier: dict[str, str] = {}
-        told, under_way = self._told(), None
-        if told.each:
-            call = _seen(
-                number, callee, self._caller, is_stream=is_stream, carrier=carrier
+        middlewares, under_way = self._middlewares(), None
+        if middlewares.each:
+            method = callee if isinstance(callee, BoundMethod) else None
+            call = ObservedCall(
+                "caller",
+                number,
+                callee.actor.hex(),
+                "" if method is None else method.class_name,
+                None if method is None else method.actor_name,
+                callee.name,
+                self._caller.hex(),
+                is_stream=is_stream,
+                carrier=carrier,
             )
-            under_way = _CallUnderWay(call, told, self.under_way, self._engine.later)
+            later = self._engine.later
+            under_way = _CallUnderWay(call, middlewares, self.under_way, later)
             carrier = _text(call.carrier) if call.carrier else {}
-        return under_way, (number, self._caller, made, carrier)
+        return under_way, (number, self._caller, created, carrier)
 
-    def _made(
+    def _make(
         self,
         under_way: tuple[_CallUnderWay | None, Observed],
-        verb: Callable[..., Any],
+        operation: Callable[..., Any],
         *call: object,
     ) -> Any:
-        """Makes a call with what crosses with it; tells of one that cannot be made."""
+        """Makes a call with the context to propagate; reports its failure."""
         token = OBSERVED.set(under_way[1])
-        is_looked_for = OBSERVED.name in PROPAGATED
-        if not is_looked_for:  # as most calls are only counted
+        is_propagated = OBSERVED.name in PROPAGATED
+        if not is_propagated:  # as most calls are only counted
             begin_observing(self)
         try:
-            return verb(*call)
+            return operation(*call)
         except BaseException as error:
             if under_way[0] is not None:
                 under_way[0].end("error", type(error).__name__)
             raise
         finally:
-            if not is_looked_for:
+            if not is_propagated:
                 end_observing(self)
             OBSERVED.reset(token)
 
 
-def _seen(
-    number: int,
-    callee: Callee,
-    caller: bytes,
-    *,
-    is_stream: bool,
-    carrier: dict[str, str],
-) -> ObservedCall:
-    class_name, actor_name = "", None
-    if isinstance(callee, BoundMethod):
-        class_name, actor_name = callee.class_name, callee.actor_name
-    return ObservedCall(
-        "caller",
-        number,
-        callee.actor.hex(),
-        class_name,
-        actor_name,
-        callee.name,
-        caller.hex(),
-        is_stream=is_stream,
-        carrier=carrier,
-    )
-
-
 def _text(carrier: dict[str, str]) -> dict[str, str]:
-    """Gives what crosses: what is no text does not."""
-    given = cast("dict[object, object]", carrier)
+    """Returns the items of a carrier that are text: only these are sent."""
     return {
         name: value
-        for name, value in given.items()
+        for name, value in cast("dict[object, object]", carrier).items()
         if type(name) is str and type(value) is str
     }
 

@@ -1,7 +1,7 @@
-"""Adds middlewares to a runtime that runs, and removes them; tells its workers.
+"""Adds middlewares to a running runtime and removes them; informs its workers.
 
-A worker that runs reads that when it reads next: what its code calls before is not
-told of.
+A running worker reads the change when it next reads its pipe: earlier calls of its code
+are not reported.
 """
 
 from __future__ import annotations
@@ -30,16 +30,12 @@ if TYPE_CHECKING:
 
 
 class Observation:
-    """Keeps the middlewares of one runtime; see ``RuntimeEngine.attached``.
-
-    Args:
-        engine: The engine of the runtime.
-    """
+    """The middlewares of one runtime; see ``RuntimeEngine.attached``."""
 
     command: ClassVar[str] = ""
     on_ray: ClassVar[str] = (
-        "on Ray calls are Ray's, and are not told of: leave it out and look at Ray's "
-        "own metrics and traces, or use the local engine"
+        "on Ray calls are Ray's, and middlewares do not see them: leave it out and use "
+        "Ray's own metrics and traces, or use the local engine"
     )
 
     def __init__(self, engine: LocalEngine) -> None:
@@ -49,66 +45,67 @@ class Observation:
         engine.requests.others[RAN] = self._ran
         engine.at_end(self.close)
         close_in_forks(self, Observation.close)
-        # Each with how it is sent to workers; empty if it is not.
+        # Each with its pickle for workers; empty if they do not get it.
         self._middlewares: list[tuple[Middleware, bytes]] = []
         self._failed: set[int] = set()
-        self._told = Middlewares((), self._failed)
-        self._calls = ObservedCalls(engine, itertools.count(1), b"", lambda: self._told)
+        self._active = Middlewares((), self._failed)
+        self._calls = ObservedCalls(
+            engine, itertools.count(1), b"", lambda: self._active
+        )
 
     @property
     def middlewares(self) -> tuple[Middleware, ...]:
-        """Those that are told of calls now."""
-        return self._told.each
+        return self._active.each
 
     @on_loop
     def add(self, middleware: Middleware, *, in_workers: bool) -> None:
-        """Tells a middleware of calls from now on.
+        """Adds a middleware: it sees calls from now on.
 
         Args:
             middleware: The middleware.
-            in_workers: Whether copies of it are told in workers.
+            in_workers: Whether workers get copies of it.
 
         Raises:
             ValueError: It was added before.
             RuntimeError: The runtime was shut down.
         """
         self._engine.check_open()
-        if any(known is middleware for known, _ in self._middlewares):
+        if any(one is middleware for one, _ in self._middlewares):
             raise ValueError(f"the middleware {middleware!r} was added before")
         pickled = _pickled(middleware) if in_workers else b""
         self._middlewares.append((middleware, pickled))
-        self._tell()
+        self._update()
 
     @on_loop
     def remove(self, middleware: Middleware) -> None:
-        """Tells a middleware of no further calls.
+        """Removes a middleware: it sees no further calls.
 
         Raises:
-            ValueError: It is none of these.
+            ValueError: It was not added.
         """
-        left = [pair for pair in self._middlewares if pair[0] is not middleware]
-        if len(left) == len(self._middlewares):
+        others = [pair for pair in self._middlewares if pair[0] is not middleware]
+        if len(others) == len(self._middlewares):
             raise ValueError(
                 f"{middleware!r} is none of the middlewares of this runtime"
             )
-        self._middlewares = left
+        self._middlewares = others
         self._failed.discard(id(middleware))
-        self._tell()
+        self._update()
 
     def close(self) -> None:
-        """Tells nobody of anything from now on: the runtime ends."""
+        """Stops observing calls: the runtime ends."""
         if self._middlewares:
             self._middlewares = []
             self._calls.end()
 
-    def _tell(self) -> None:
-        """Tells workers who is told of calls now."""
+    def _update(self) -> None:
+        """Applies the current middlewares here, and sends them to workers."""
         table, middlewares = self._table, self._middlewares
-        self._told = Middlewares((made for made, _ in middlewares), self._failed)
+        self._active = Middlewares((one for one, _ in middlewares), self._failed)
         if middlewares:
-            sent = dump([pickled for _, pickled in middlewares if pickled])
-            self._calls.begin(self._told.counter)
-            table.attach((OBSERVE, sent))
+            pickles = dump([pickled for _, pickled in middlewares if pickled])
+            self._calls.begin(self._active.counter)
+            table.attach((OBSERVE, pickles))
         else:
             self._calls.end()
             table.detach((OBSERVE, b""))
@@ -119,13 +116,13 @@ class Observation:
         number: int,
         method: str,
         caller: ActorId,
-        made: float,
+        created: float,
         began: float,
         ended: float,
         status: Status,
         error: str,
     ) -> None:
-        """A worker has run a call."""
+        """Handles the report of a worker that has run a call."""
         supervisor = self._table.by_id.get(ActorId(session.actor))
         if supervisor is None or not self._middlewares:
             return
@@ -134,7 +131,7 @@ class Observation:
         if runs is not None:
             runs.append((began, ended, error))
         is_actor, process = record.is_actor, record.process
-        self._told.ran(
+        self._active.ran(
             Run(
                 number,
                 record.id.hex() if is_actor else "",
@@ -142,7 +139,7 @@ class Observation:
                 record.options.name if is_actor else None,
                 method,
                 caller.hex(),
-                made,
+                created,
                 began,
                 ended,
                 status,
@@ -154,7 +151,7 @@ class Observation:
 
 
 def metrics(engine: RuntimeEngine, parameters: Parameters) -> Asked:
-    """The metrics, as text for Prometheus; with ``rows`` as values."""
+    """Returns the metrics as text for Prometheus, or as values with ``rows``."""
     name = "metrics_rows" if parameters.flag("rows") else "metrics_text"
     for middleware in engine.attached(Observation, "actorlib metrics").middlewares:
         write = getattr(middleware, name, None)
@@ -168,7 +165,7 @@ def metrics(engine: RuntimeEngine, parameters: Parameters) -> Asked:
 
 
 def _pickled(middleware: Any) -> bytes:
-    """A middleware as workers get it; nothing if it cannot be pickled."""
-    with suppress(Exception):  # the user's code says no
+    """Pickles a middleware for workers; empty if it cannot be pickled."""
+    with suppress(Exception):  # the user's code
         return dump(middleware)
     return b""

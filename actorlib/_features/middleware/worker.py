@@ -1,7 +1,7 @@
-"""Tells middlewares of the calls that run in this worker, and the owner of each run.
+"""Calls middlewares for the runs in this worker, and reports each run to the owner.
 
-The owner sends the middlewares (OBSERVE), and each call that is to be told of has a
-header that says so. So calls without it pay nothing here.
+The owner sends the middlewares (OBSERVE). Each call to be reported has a header for it,
+so calls without the header cost nothing here.
 """
 
 from __future__ import annotations
@@ -29,18 +29,16 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 Copies: TypeAlias = "list[tuple[bytes, Middleware]]"
-"""Middlewares that were loaded in a worker, each with how it was sent."""
+"""Middlewares that were loaded in a worker, each with its pickle."""
 _MOST_COPIES: Final = 100
 
 
 @final
 class RunObserver:
-    """Sees the runs of a worker, and the calls that its code makes.
+    """Observes the runs of a worker, and the calls of its code.
 
     Args:
-        engine: The engine of the worker.
-        config: What the owner says of the worker.
-        report: Sends a frame to the owner, at the latest with the answer that follows.
+        report: Sends a frame to the owner, at the latest with the next answer.
     """
 
     def __init__(
@@ -64,14 +62,13 @@ class RunObserver:
         )
 
     def switch(self, middlewares: bytes) -> bool:
-        """Tells these middlewares from now on, and of the end of what has begun others.
+        """Replaces the middlewares. Calls that have begun end with the earlier ones.
 
         Args:
-            middlewares: Those that the owner could pickle, each as bytes, pickled;
-                empty for none.
+            middlewares: A pickled list of the pickled middlewares; empty for none.
 
         Returns:
-            Whether calls are told of.
+            Whether calls are observed.
         """
         if self._pickled:
             self._calls.end()
@@ -82,12 +79,12 @@ class RunObserver:
 
     @property
     def sets_context(self) -> bool:
-        """Whether any middleware has a copy here, which may set context variables."""
+        """Whether there are middlewares here, which may set context variables."""
         return bool(self._middlewares.each)
 
     @property
     def _middlewares(self) -> Middlewares:
-        """The middlewares, which are loaded when there is something to tell."""
+        """The middlewares, loaded on first use."""
         if self._loaded is None:
             self._loaded = Middlewares(_load(self._pickled, self._copies), set())
         return self._loaded
@@ -95,20 +92,20 @@ class RunObserver:
     def started(
         self, name: str, headers: Mapping[str, Any], context: Context | None
     ) -> Callable[[Status, str, float, float], None] | None:
-        """Tells of a run that begins.
+        """Reports the begin of a run.
 
         Args:
-            name: The method, or the function with its number before it.
+            name: The method, or the function after its number.
             headers: The headers of the call.
-            context: What its code runs in; None for the context of the thread.
+            context: The context of its code; None for that of the thread.
 
         Returns:
-            What tells of its end; None if the call is not to be told of.
+            Reports the end of the run; None if the call is not observed.
         """
         if "observed" not in headers:
             return None
         observed: Observed = headers["observed"]
-        number, caller, made, _ = observed
+        number, caller, created, _ = observed
         method = name.rpartition(":")[2]
         middlewares = self._middlewares
         run = operator.call if context is None else context.run
@@ -116,8 +113,8 @@ class RunObserver:
         tokens: list[object] = []
         if middlewares.each:
             call = self._call(observed, method, is_stream="stream" in headers)
-            # What this sets of context variables is set where the call's code runs, and
-            # ``after`` may put it back.
+            # Context variables are set where the call's code runs, and ``after`` may
+            # restore them.
             tokens = run(middlewares.before, call)
 
         def finished(status: Status, error: str, began: float, ended: float) -> None:
@@ -125,7 +122,7 @@ class RunObserver:
                 outcome = Outcome(status, error, began, ended, 1)
                 run(middlewares.after, call, tokens, outcome)
             self._report(
-                (RAN, number, method, caller, made, began, ended, status, error)
+                (RAN, number, method, caller, created, began, ended, status, error)
             )
 
         return finished
@@ -149,18 +146,18 @@ class RunObserver:
 
 
 def _load(pickled: bytes, copies: Copies) -> list[Middleware]:
-    """Loads middlewares; one whose copy is there stays that, with all that it knows."""
+    """Loads middlewares; reuses an earlier copy, which keeps its state."""
     loaded: list[Middleware] = []
     free = [*copies]
-    for sent in cast("list[bytes]", decode(pickled)):
-        places = [place for place, (how, _) in enumerate(free) if how == sent]
+    for data in cast("list[bytes]", decode(pickled)):
+        places = [place for place, (earlier, _) in enumerate(free) if earlier == data]
         try:
-            copy = free.pop(places[0])[1] if places else decode(sent)
+            copy = free.pop(places[0])[1] if places else decode(data)
         except Exception as error:  # noqa: BLE001  # the user's classes
             warn("a middleware cannot be loaded in a worker: %r", error)
             continue
         loaded.append(copy)
         if not places:
-            copies.append((sent, copy))
+            copies.append((data, copy))
     del copies[:-_MOST_COPIES]
     return loaded

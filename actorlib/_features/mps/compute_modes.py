@@ -1,17 +1,17 @@
-"""Finds out on which GPUs no MPS daemon of ours can be, by their compute mode.
+"""Determines which GPUs cannot have our MPS daemon, by their compute mode.
 
-In the usual mode processes share a GPU, those of several MPS daemons too. In the
-exclusive one a single process may have it, which under MPS is a daemon's server; in
-the prohibited one nobody may.
+In the default mode several processes share a GPU, even those of several MPS daemons. In
+the exclusive mode only one process may use it, which under MPS is a daemon's server. In
+the prohibited mode no process may.
 
-It is asked once, before the first worker, and only where there is a control program.
+The check runs once, before the first worker, and only if there is a control program.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from actorlib._enforcement.nvml_session import listed_on
+from actorlib._enforcement.nvml_session import listed_on, nvml_started
 from actorlib._features.mps.decisions import mode_fault
 
 if TYPE_CHECKING:
@@ -23,27 +23,23 @@ if TYPE_CHECKING:
 
 
 def gpus_without_mps(host: Host, devices: Iterable[Device]) -> dict[str, str]:
-    """Says on which GPUs a private MPS daemon cannot be, by UUID, and why.
+    """Returns why GPUs cannot have a private MPS daemon, by UUID.
 
-    Where NVML does not say, nothing is found: the worker verifies in any case.
+    If NVML does not answer, the result is empty: the worker verifies in any case.
 
     Args:
         host: The machine.
-        devices: Those that NVML has found; parts of cards are left out.
+        devices: The devices that NVML has found; parts of cards are skipped.
     """
-    found: dict[str, str] = {}
+    faults: dict[str, str] = {}
     try:
-        nvml: Any = host.sdk("pynvml")
-        nvml.nvmlInit()
-        try:
+        with nvml_started(host) as nvml:
             for device in devices:
                 if device.uuid and device.parent is None:
-                    found[device.uuid] = _fault(host, nvml, device)
-        finally:
-            nvml.nvmlShutdown()
+                    faults[device.uuid] = _fault(host, nvml, device)
     except Exception:  # noqa: BLE001  # around a vendor's SDK
         return {}
-    return {uuid: why for uuid, why in found.items() if why}
+    return {uuid: why for uuid, why in faults.items() if why}
 
 
 def _fault(host: Host, nvml: ModuleType, device: Device) -> str:
@@ -53,9 +49,9 @@ def _fault(host: Host, nvml: ModuleType, device: Device) -> str:
         if mode == nvml.NVML_COMPUTEMODE_DEFAULT:
             return ""
         pids = sorted(listed_on(nvml, handle))
-    except (nvml.NVMLError, AttributeError):  # it is lost, or NVML does not know modes
+    except (nvml.NVMLError, AttributeError):  # it is lost, or NVML knows no modes
         return ""
-    there = {pid: (host.read_text(f"/proc/{pid}/comm") or "").strip() for pid in pids}
+    programs = {pid: host.read_word(f"/proc/{pid}/comm") or "" for pid in pids}
     return mode_fault(
-        device, there, is_prohibited=mode == nvml.NVML_COMPUTEMODE_PROHIBITED
+        device, programs, is_prohibited=mode == nvml.NVML_COMPUTEMODE_PROHIBITED
     )

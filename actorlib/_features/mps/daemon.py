@@ -1,7 +1,7 @@
-"""Holds the owner's side of an MPS daemon: starts its keeper, asks it, hears of faults.
+"""The owner's side of an MPS daemon: starts its keeper, sends requests, gets faults.
 
-Starting takes as long as a fork. A client of the daemon waits itself until that is
-ready, so nobody here does.
+Starting takes as long as a fork. A client of the daemon waits itself until the daemon
+is ready, so the owner does not.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _BOOTSTRAP = (
     "from actorlib._features.mps.keeper import main; main()"
 )
 _LONGEST = 36
-"""Letters of a folder in which sockets still have short enough names: they may have 107
-in all, and NVIDIA's names lie two levels below."""
+"""The longest name of a folder for sockets: their paths may have 107 characters, and
+NVIDIA's names are two levels below."""
 _PATIENCE = 5.0
-"""Seconds after which nobody waits for an answer any more."""
+"""Seconds to wait for an answer."""
 _LEAVE = 20.0
-_NOT_THEIRS = ("CUDA_", "ACTORLIB_WORKER")
-"""How variables begin that a daemon would take for its own, or that say whose worker a
-process is: the daemon of a runtime in a worker is ended by its keeper."""
+_REMOVED = ("CUDA_", "ACTORLIB_WORKER")
+"""The prefixes of variables that a daemon would apply to itself, or that mark a
+process of a worker: the keeper, not the worker's owner, ends the daemon."""
 
 
 @final
@@ -41,19 +41,16 @@ class MpsDaemon:
     """Runs a control daemon for one GPU, from its start to its end.
 
     Args:
-        loop: The owner's loop.
-        program: The control program.
-        device: The UUID of the GPU.
-        environ: The owner's variables.
         on_event: Called with ``"failed"`` and why the daemon never answered; with
-            ``"gone"`` and why it is no more; or with ``"fault"`` and numbers that its
-            log names. Once, and not after ``aclose``.
+            ``"gone"`` and why it has ended; or with ``"fault"`` and the numbers in its
+            log.
+            Once, and not after ``aclose``.
 
     Attributes:
-        folder: Where it has its files.
+        folder: The folder of its files.
 
     Raises:
-        OSError: There can be no process.
+        OSError: No process can be started.
     """
 
     def __init__(
@@ -89,9 +86,7 @@ class MpsDaemon:
                     ],
                     pass_fds=[theirs.fileno()],
                     env={
-                        k: v
-                        for k, v in environ.items()
-                        if not k.startswith(_NOT_THEIRS)
+                        k: v for k, v in environ.items() if not k.startswith(_REMOVED)
                     },
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -105,16 +100,16 @@ class MpsDaemon:
         loop.add_reader(self._sock.fileno(), self._read)
         close_in_forks(self, MpsDaemon.close_in_fork)
 
-    async def ask(self, verb: str, pid: int) -> None:
-        """Asks the keeper something, and waits for its answer, but not for long.
+    async def ask(self, request: str, pid: int) -> None:
+        """Sends a request to the keeper, and waits for its answer within a limit.
 
         Args:
-            verb: ``"end"`` or ``"check"``; see ``keeper``.
-            pid: Of the worker.
+            request: ``"end"`` or ``"check"``; see ``keeper``.
+            pid: The worker's process id.
         """
         try:
-            self._sock.sendall(f"{verb} {pid}\n".encode())
-        except OSError:  # it is gone, or so far behind that its buffer is full
+            self._sock.sendall(f"{request} {pid}\n".encode())
+        except OSError:  # it has ended, or its buffer is full
             return
         answered = self._loop.create_future()
         self._waiting.setdefault(str(pid), []).append(answered)
@@ -128,21 +123,21 @@ class MpsDaemon:
         except OSError:
             data = b""
         if not data:
-            self._let_go()
-            self._on_event("gone", "what kept the MPS daemon has ended")
+            self._close()
+            self._on_event("gone", "the keeper of the MPS daemon has ended")
             return
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
-            verb, _, rest = line.decode(errors="replace").partition(" ")
-            if verb in ("ended", "checked"):
+            kind, _, rest = line.decode(errors="replace").partition(" ")
+            if kind in ("ended", "checked"):
                 for waiting in self._waiting.pop(rest, ()):
                     if not waiting.done():
                         waiting.set_result(None)
-            elif verb != "ready":
-                self._on_event(verb, rest)
+            elif kind != "ready":
+                self._on_event(kind, rest)
 
-    def _let_go(self) -> None:
-        """Closes the socket: the keeper ends, and nobody waits for it any more."""
+    def _close(self) -> None:
+        """Closes the socket: the keeper ends, and all requests are answered."""
         if self._sock.fileno() < 0:
             return
         self._loop.remove_reader(self._sock.fileno())
@@ -153,18 +148,18 @@ class MpsDaemon:
         self._waiting.clear()
 
     def abandon(self) -> None:
-        """Has the keeper end, where the loop is closed."""
+        """Ends the keeper, because the loop is closed."""
         with suppress(OSError):  # a fork may have a copy of it
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
     def close_in_fork(self) -> None:
-        """In a fork: closes its copy of the parent's socket."""
+        """Closes the fork's copy of the parent's socket."""
         self._sock.close()
-        self._process.returncode = 0  # it is no child of this process
+        self._process.returncode = 0  # it is not a child of this process
 
     def wait(self) -> None:
-        """Blocks until the keeper and the daemon are gone, and no file is left."""
+        """Blocks until the keeper and the daemon have ended; removes their files."""
         try:
             self._process.wait(_LEAVE)
         except subprocess.TimeoutExpired:
@@ -173,6 +168,5 @@ class MpsDaemon:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     async def aclose(self) -> None:
-        """Ends the daemon."""
-        self._let_go()
+        self._close()
         await asyncio.to_thread(self.wait)

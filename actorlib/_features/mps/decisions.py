@@ -1,9 +1,9 @@
-"""Decides how shares of a GPU hold under CUDA's Multi-Process Service.
+"""Decisions about shares of a GPU under CUDA's Multi-Process Service.
 
-Each GPU has a control daemon of its own (``daemon``), so that those who share one
-are those whom a fault of it ends. Devices are named by UUID on both sides: a number
-would be counted anew behind the daemon's own mask. A limit names the one GPU that a
-client holds: if it names one that the client does not see, CUDA drops all limits.
+Each GPU has a separate control daemon (``daemon``), so that a fault ends only the
+workers on that GPU. Both sides name devices by UUID: an index would be counted again
+behind the daemon's own mask. A limit names the one GPU of the client: if it names one
+that the client does not see, CUDA drops all limits.
 
 https://docs.nvidia.com/deploy/mps/
 """
@@ -20,41 +20,39 @@ if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
 
 CONTROL = "nvidia-cuda-mps-control"
-"""NVIDIA's program that is the daemon, and that speaks to it."""
+"""NVIDIA's program that runs the daemon, and that sends commands to it."""
 
 PIPES, LOGS, READY = "pipe", "log", "ready"
-"""In a daemon's folder: its sockets, its logs, and a file that is there once it is."""
+"""In a daemon's folder: its sockets, its logs, and a file that marks it as ready."""
 
 _SERVER = "nvidia-cuda-mps-server"[:15]
-"""What the kernel calls the process of a server, of whose name it keeps 15 letters."""
+"""The kernel's name for the process of a server: it keeps 15 characters."""
 _MIB = 2**20
 _FAULT = re.compile(r"\bFAULT\b")
 _BAD_NEWS = re.compile(r"fault|fatal|exception", re.IGNORECASE)
 
 
 def mps_fault(host: Host) -> str:
-    """Says why no private daemon can be run here; empty if one can.
-
-    Args:
-        host: The machine.
-    """
+    """Returns why no private daemon can run here; empty if one can."""
     if host.system != "linux":
-        return "MPS is there on Linux alone"
+        return "only Linux has MPS"
     if host.program(CONTROL) is None:
         return f"there is no {CONTROL} on PATH: it comes with NVIDIA's driver"
     return ""
 
 
-def mode_fault(device: Device, there: Mapping[int, str], *, is_prohibited: bool) -> str:
-    """Says why a GPU that is not in the usual compute mode lets no daemon of ours in.
+def mode_fault(
+    device: Device, programs: Mapping[int, str], *, is_prohibited: bool
+) -> str:
+    """Returns why a GPU without the default compute mode cannot have our daemon.
 
     Args:
         device: The GPU.
-        there: The programs on it, by process id; empty for one that cannot be seen.
+        programs: The programs on it, by process id; empty for an invisible one.
         is_prohibited: Whether its mode is the prohibited one, and not the exclusive.
 
     Returns:
-        Empty if it lets one in: nobody has it that is exclusively for one process.
+        Empty if it can: it is exclusive, and no process uses it.
     """
     name, back = (
         f"{device.kind} {device.id}",
@@ -62,17 +60,17 @@ def mode_fault(device: Device, there: Mapping[int, str], *, is_prohibited: bool)
     )
     if is_prohibited:
         return (
-            f"{name} is in compute mode PROHIBITED, in which nobody can compute there: "
+            f"{name} is in compute mode PROHIBITED, in which no process can use it: "
             f"{back} ends that"
         )
-    if not there:
+    if not programs:
         return ""
-    daemons = [pid for pid, program in there.items() if program == _SERVER]
+    daemons = [pid for pid, program in programs.items() if program == _SERVER]
     if daemons:
         who = f"the server of another MPS daemon (pid {daemons[0]}) has it"
         remedy = f"end that daemon ('echo quit | {CONTROL}' as its user)"
     else:
-        pid, program = next(iter(there.items()))
+        pid, program = next(iter(programs.items()))
         who = f"{program or 'a process'} (pid {pid}) has it"
         remedy = "wait for its end"
     return (
@@ -82,16 +80,16 @@ def mode_fault(device: Device, there: Mapping[int, str], *, is_prohibited: bool)
 
 
 def limit_of(share: Share) -> int:
-    """Returns the bytes that a share may pin: whole MiB, as the variable takes them.
+    """Returns the bytes that a share may pin: whole MiB, the unit of the variable.
 
     Args:
-        share: Of a device whose memory is known.
+        share: A share of a device with known memory.
     """
     return max(1, (share.nbytes or 0) // _MIB) * _MIB
 
 
 THREADS = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
-"""What limits the multiprocessors that a client may use."""
+"""The variable that limits the multiprocessors of a client."""
 
 
 def name_of(share: Share) -> str:
@@ -100,12 +98,7 @@ def name_of(share: Share) -> str:
 
 
 def client_variables(folder: str, share: Share) -> dict[str, str]:
-    """Makes the variables of a process that is to be a client.
-
-    Args:
-        folder: That of the daemon.
-        share: What the process holds of the daemon's GPU.
-    """
+    """Returns the variables of a client."""
     uuid = name_of(share)
     return {
         "CUDA_MPS_PIPE_DIRECTORY": f"{folder}/{PIPES}",
@@ -118,36 +111,36 @@ def is_faulty(status: str) -> bool:
     """Whether a server is in the state in which it refuses clients after a fault.
 
     Args:
-        status: What ``get_server_status`` printed. A control program that is too old
-            for that prints an error, which says nothing.
+        status: The output of ``get_server_status``. A control program that does not
+            know it
+            prints an error, which does not match.
     """
     return _FAULT.search(status) is not None
 
 
 def named_in(log: str) -> tuple[int, ...]:
-    """Returns the numbers in a log's lines that tell of a fault, in order.
+    """Returns the numbers in a log's lines about a fault, in order.
 
-    A fault goes to all clients and names nobody, but for the log, which has the process
-    id of those that the driver can tell. What else is a number is nobody's process.
-
-    Args:
-        log: What the daemon and its servers wrote.
+    A fault reaches all clients without a name. Only the log has the process ids that
+    the
+    driver knows. Its other numbers are not process ids.
     """
     lines = [line for line in log.splitlines() if _BAD_NEWS.search(line)]
-    # Each begins with a time in brackets, and the number of the server.
+    # Each line begins with a time in brackets, and the number of the server.
     texts = [line.rpartition("]")[2] for line in lines]
     return tuple(int(word) for text in texts for word in re.findall(r"\d+", text))
 
 
 def to_blame(members: Mapping[int, bool], named: Collection[int]) -> set[int]:
-    """Says against whom the end of all that share a GPU counts.
+    """Returns the processes against which the end of all workers on a GPU counts.
 
-    Those whom the log names, if it names any of them. Otherwise those whose processes
-    had ended by themselves before the others were ended for them; maybe nobody.
+    These are the processes that the log names, if any. Else they are those that had
+    ended
+    before the others were ended for them; maybe none.
 
     Args:
-        members: By process id, whether the process ended by itself.
+        members: By process id, whether the process ended before.
         named: Numbers in the log; see ``named_in``.
     """
-    found = set(named) & members.keys()
-    return found or {pid for pid, has_ended in members.items() if has_ended}
+    by_log = set(named) & members.keys()
+    return by_log or {pid for pid, has_ended in members.items() if has_ended}

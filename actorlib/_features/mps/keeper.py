@@ -1,23 +1,23 @@
-"""Keeps one MPS daemon, in a process of its own that outlives the owner and cleans up.
+"""Runs one MPS daemon, in a process that survives the owner and cleans up.
 
 The daemon is its child and runs in the foreground. When the owner's socket closes, or
-the owner ends while a fork of it still has a copy of that, the daemon is told to quit,
-then killed with its servers, and its folder is removed. If this process itself is
-killed, the kernel ends the daemon.
+the owner ends while a fork of it still has a copy of the socket, the daemon gets the
+command to quit, then it is killed with its servers, and its folder is removed. If this
+process itself is killed, the kernel ends the daemon.
 
-It alone speaks to the control program, which may hang: each time it has a limit, and
-after the first time it is not asked any more.
+Only this process calls the control program, which may hang: each call has a limit, and
+after the first timeout it is not called any longer.
 
-The owner asks in lines, and is told in lines:
+Requests from the owner are lines, and so are the answers:
 
-* ``end PID``: take a client's work off the GPU, and that of its children; ``ended PID``
-  is the answer, also if there was nothing to end, or it could not be.
-* ``check PID``: say whether a server is faulty, now that a process has ended;
-  ``checked PID`` is the answer if none is.
+* ``end PID``: take the work of a client and its children off the GPU; the answer is
+  ``ended PID``, even if there was nothing to end, or it failed.
+* ``check PID``: check for a faulty server, because a process has ended; the answer is
+  ``checked PID`` if there is none.
 * ``ready``: the daemon answers.
 * ``failed REASON``: it never will.
-* ``gone REASON``: it has ended by itself.
-* ``fault NUMBERS``: a server is faulty; the numbers in the log that may be processes.
+* ``gone REASON``: it has ended.
+* ``fault NUMBERS``: a server is faulty; the numbers in the log may be processes.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 READY_LIMIT = 20.0
-"""Seconds that a daemon is given to answer: the first start may bring up all GPUs."""
+"""Seconds for a daemon to answer first: the first start may initialize all GPUs."""
 _LIMIT = 2.0
-"""Seconds for one use of the control program."""
+"""Seconds for one call of the control program."""
 _PAUSE = 0.05
 _LOOK_INTERVAL = 1.0
-"""Seconds between two looks at whether the logs have grown."""
+"""Seconds between two checks whether the logs have grown."""
 _LEAVE = 5.0
 _TAIL = 1500
 _NUMBERS = 64
@@ -54,14 +54,11 @@ _prctl = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 class Keeper:
-    """Runs a daemon for as long as the owner is there.
+    """Runs a daemon for as long as the owner lives.
 
     Args:
-        sock: To the owner.
-        owner: The owner's process id, or 0 if it is not to be watched.
-        folder: Where the daemon is to have its files; made here, removed here.
-        program: The control program.
-        device: The UUID of the GPU.
+        owner: The owner's process id, or 0 to ignore its end.
+        folder: The folder of the daemon's files; made and removed here.
     """
 
     def __init__(
@@ -78,7 +75,7 @@ class Keeper:
         }
         self._daemon: subprocess.Popen[bytes] | None = None
         self._hangs = False
-        self._asked = b""
+        self._unread = b""
         self._log_size = 0
         self._servers: set[int] = set()
         self._is_faulty = False
@@ -88,9 +85,9 @@ class Keeper:
             self._poller.register(os.pidfd_open(owner), select.POLLIN)
 
     def run(self) -> None:
-        """Serves until the owner is gone or the daemon is."""
+        """Serves until the owner or the daemon has ended."""
         if _prctl is not None:
-            _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # servers come here when it is killed
+            _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # to inherit servers of a killed daemon
         try:
             why = self._start()
             if why:
@@ -107,7 +104,7 @@ class Keeper:
             self._end()
 
     def _start(self) -> str:
-        """Starts the daemon and waits until it answers; says why it does not."""
+        """Starts the daemon and waits until it answers; returns why it does not."""
         for folder in (self._folder, self._folder / PIPES, self._folder / LOGS):
             folder.mkdir(mode=0o700)
         with (self._folder / LOGS / "printed.log").open("wb") as printed:
@@ -127,15 +124,15 @@ class Keeper:
                 return f"the MPS daemon ended with {code}{self._log_tail()}"
             if self._control("get_server_list") is not None:
                 return ""
-            self._hangs = False  # it may be about to begin
+            self._hangs = False  # it may be starting
             if self._poller.poll(_PAUSE * 1000) and not self._read():
-                return "the owner is gone"
+                return "the owner has ended"
         return f"the MPS daemon did not answer for {READY_LIMIT:g} s{self._log_tail()}"
 
     def _start_server(self) -> None:
-        """Has a server there before its first client, so that its end is noticed.
+        """Starts a server before the first client, so that its end is noticed.
 
-        Where that fails, or takes long, the first client has it started.
+        If that fails, or takes long, the first client starts it.
         """
         self._control(f"start_server -uid {os.getuid()}")
         self._hangs = False
@@ -149,9 +146,8 @@ class Keeper:
         daemon = self._daemon
         assert daemon is not None
         while daemon.poll() is None:
-            # Those that are asked for while it starts are in the buffer already.
-            requests, self._asked = self._asked.split(b"\n"), b""
-            self._asked = requests.pop()
+            # Requests during the start are in the buffer already.
+            *requests, self._unread = self._unread.split(b"\n")
             for request in requests:
                 self._answer(*request.decode().split())
             if not self._poller.poll(_LOOK_INTERVAL * 1000):
@@ -161,7 +157,7 @@ class Keeper:
         self._say(f"gone the MPS daemon ended with {daemon.poll()}{self._log_tail()}")
 
     def _read(self) -> bool:
-        """Takes what the owner has asked by now; False if it is gone."""
+        """Reads the owner's requests; returns False if the owner has ended."""
         descriptors = [fd for fd, _ in self._poller.poll(0)]
         if not descriptors:
             return True
@@ -171,18 +167,18 @@ class Keeper:
             data = self._sock.recv(4096)
         except OSError:
             return False
-        self._asked += data
+        self._unread += data
         return bool(data)
 
-    def _answer(self, verb: str, pid: str) -> None:
-        if verb == "end":
+    def _answer(self, request: str, pid: str) -> None:
+        if request == "end":
             self._terminate(int(pid))
             self._say(f"ended {pid}")
-        elif not self._tell_fault():
+        elif not self._report_fault():
             self._say(f"checked {pid}")
 
     def _terminate(self, pid: int) -> None:
-        """Takes the clients that are a worker or its children off the GPU."""
+        """Removes a worker's clients and its children's from the GPU."""
         for server in self._numbers("get_server_list") or ():
             for client in self._numbers(f"get_client_list {server}") or ():
                 with suppress(OSError):  # it has ended
@@ -191,14 +187,14 @@ class Keeper:
                         self._control(f"terminate_client {server} {client}")
 
     def _look(self) -> None:
-        """Asks for faults if something has been written down since the last time."""
+        """Checks for faults if the logs have grown."""
         size = sum(path.stat().st_size for path in self._logs())
         if size != self._log_size:
             self._log_size = size
-            self._tell_fault()
+            self._report_fault()
 
-    def _tell_fault(self) -> bool:
-        """Tells the owner if a server is faulty, once."""
+    def _report_fault(self) -> bool:
+        """Reports a faulty server to the owner, once; returns whether there is one."""
         if not self._is_faulty:
             self._is_faulty = self._has_lost_server() or any(
                 is_faulty(self._control(f"get_server_status {server}") or "")
@@ -211,17 +207,17 @@ class Keeper:
         return self._is_faulty
 
     def _has_lost_server(self) -> bool:
-        """Whether a server is gone: one of the only user here ends by a fault alone."""
+        """Whether a server has ended: with a single user only a fault ends one."""
         listed = self._numbers("get_server_list")
         if listed is None:
-            return False  # which says nothing of servers
+            return False  # the servers are unknown
         before, self._servers = self._servers, set(listed)
         return not before <= self._servers
 
     # The control program.
 
     def _control(self, command: str) -> str | None:
-        """Has the control program do something; None if it fails or takes too long."""
+        """Runs a command of the control program; None if it fails or takes too long."""
         if self._hangs:
             return None
         try:
@@ -242,11 +238,11 @@ class Keeper:
         return ended.stdout.decode(errors="replace")
 
     def _numbers(self, command: str) -> list[int] | None:
-        """Reads a list of processes, one a line; None if there was no answer."""
-        said = self._control(command)
-        if said is None:
+        """Reads a list of processes, one per line; None if there is no answer."""
+        output = self._control(command)
+        if output is None:
             return None
-        lines = [line.strip() for line in said.splitlines()]
+        lines = [line.strip() for line in output.splitlines()]
         return [int(line) for line in lines if line.isdecimal()]
 
     def _logs(self) -> list[Path]:
@@ -257,13 +253,13 @@ class Keeper:
         return f"; its log: {' | '.join(log.split(chr(10)))}" if log.strip() else ""
 
     def _say(self, line: str) -> None:
-        with suppress(OSError):  # a lost owner is noticed where it is read
+        with suppress(OSError):  # the end of the owner is noticed when reading
             self._sock.sendall(line.replace("\n", " ").encode() + b"\n")
 
     # The end.
 
     def _end(self) -> None:
-        """Ends the daemon and its servers, and leaves no file."""
+        """Ends the daemon and its servers, and removes all files."""
         daemon = self._daemon
         if daemon is not None:
             if daemon.poll() is None and self._control("quit") is not None:
@@ -274,8 +270,8 @@ class Keeper:
                     os.killpg(daemon.pid, signal.SIGKILL)
                 daemon.wait()
         deadline = time.monotonic() + _LEAVE
-        while (left := _children()) and time.monotonic() < deadline:
-            for pid in left:
+        while (servers := _children()) and time.monotonic() < deadline:
+            for pid in servers:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             with suppress(ChildProcessError):
@@ -304,7 +300,7 @@ def _die_with_parent() -> None:
 
 
 def main() -> None:
-    """Serves with the arguments that the owner started this process with."""
+    """Serves with the arguments of this process from the owner."""
     descriptor, owner, folder, program, device = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sock = socket.socket(fileno=int(descriptor))

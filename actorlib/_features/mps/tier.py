@@ -1,13 +1,13 @@
-"""Lets workers share GPUs under MPS, each group of them with a fate of its own.
+"""The tier ``"mps"``: workers share GPUs under MPS, in one group per GPU.
 
-To kill a client whose work is still on the GPU may leave the others with undefined
-results (NVIDIA's pages on MPS), so its work is taken off first, by the control program,
-and then its process is killed: soon, whether that worked or not.
+Killing a client whose work is still on the GPU may leave the others with undefined
+results (NVIDIA's pages on MPS). So the control program first takes its work off, and
+then its process is killed: soon, even if the first step fails.
 
-A fatal fault of one client reaches all of that GPU, and the server takes no new one
-before the last of them has left. So all of a group are ended, and none is told to have
-ended before all have: whoever is restarted finds a new daemon. It counts against those
-who are to blame, if that is known (``to_blame``).
+A fatal fault of one client reaches all clients of that GPU, and the server accepts no
+new one before the last of them has left. So the whole group is ended, and no end is
+reported before all have ended: restarted actors find a new daemon. The end counts
+against the workers to blame, if they are known (``to_blame``).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @final
 class Mps(Tier):
-    """The tier ``"mps"``: keeps the groups of one runtime, by the GPU they share."""
+    """The tier ``"mps"``: has the groups of one runtime, by the GPU that they share."""
 
     word = "mps"
 
@@ -61,13 +61,13 @@ class Mps(Tier):
         self._groups: dict[str, MpsGroup] = {}
         self._over: set[MpsGroup] = set()
         self._closing: set[asyncio.Task[None]] = set()
-        found = [device for device in site.devices if device.source == "NVML"]
-        if found and not self._fault:
+        by_nvml = [device for device in site.devices if device.source == "NVML"]
+        if by_nvml and not self._fault:
             from actorlib._features.mps.compute_modes import gpus_without_mps  # noqa: PLC0415  # few machines have it
 
-            self._faults = gpus_without_mps(site.host, found)
+            self._faults = gpus_without_mps(site.host, by_nvml)
 
-    # Whether it can be had.
+    # Availability.
 
     @override
     def fault(self, device: Device) -> str:
@@ -91,8 +91,8 @@ class Mps(Tier):
     def remarks(self, grant: Grant, environ: Mapping[str, str]) -> Iterable[str]:
         percentage = grant.options.mps_thread_percentage
         yield (
-            "it limits each process of the actor by itself, and nobody on the GPU who "
-            "has not asked for it"
+            "it limits each process of the actor separately, and no actor on the GPU "
+            "that has not requested it"
         )
         yield (
             "no compute, unless mps_thread_percentage says how much"
@@ -115,7 +115,7 @@ class Mps(Tier):
     def checkpoint_fault(self, grant: Grant) -> str:
         if not grant.parts:
             return ""
-        return "under MPS what it has on its GPU is kept by the server of all"
+        return "under MPS the server of all clients keeps its state on the GPU"
 
     # Workers.
 
@@ -125,7 +125,7 @@ class Mps(Tier):
         if percentage is not None and not grant.parts:
             raise ActorUnschedulableError(
                 f"{label} asks mps_thread_percentage={percentage}, and its "
-                "gpu_memory is a whole GPU here, of which it has all: leave "
+                "gpu_memory is a whole GPU here, which it has alone: leave "
                 "mps_thread_percentage out, or ask for less memory"
             )
         for share in grant.parts:  # of NVIDIA's GPUs, one at most
@@ -162,29 +162,29 @@ class Mps(Tier):
             }
         variables = {name: variables[name] for name in variables.keys() - own.keys()}
         if entry and (percentage := grant.options.mps_thread_percentage) is not None:
-            variables[THREADS] = str(percentage)  # the user's own word, too
+            variables[THREADS] = str(percentage)  # the user's own value, too
         return Settings(variables, entry)
 
     # Groups.
 
     def _group(self, share: Share) -> MpsGroup:
-        """Gives the group of those on a share's GPU; its daemon is started.
+        """Returns the group on a share's GPU; starts its daemon if there is none.
 
         Raises:
-            OSError: There can be no process.
+            OSError: No process can be started.
         """
         uuid = name_of(share)
         group = self._groups.get(uuid)
         if group is None:
             program = self._host.program(CONTROL)
             if program is None:
-                raise FileNotFoundError(f"{CONTROL} is no more on PATH")
+                raise FileNotFoundError(f"{CONTROL} is no longer on PATH")
             loop = asyncio.get_running_loop()
             group = self._groups[uuid] = MpsGroup(loop, self, uuid, self._host, program)
         return group
 
     def forget(self, group: MpsGroup) -> None:
-        """Has the next worker on that GPU begin a new group."""
+        """Makes the next worker on that GPU start a new group."""
         if self._groups.get(group.device) is group:
             del self._groups[group.device]
         self._over.add(group)
@@ -219,17 +219,10 @@ class Mps(Tier):
 
 @final
 class MpsGroup:
-    """Holds the workers that share a GPU under one daemon.
-
-    Args:
-        loop: The owner's loop.
-        groups: The groups of the runtime.
-        device: The UUID of the GPU.
-        host: The machine.
-        program: The control program.
+    """The workers that share a GPU under one daemon.
 
     Attributes:
-        device: As given.
+        device: The UUID of the GPU.
         daemon: The daemon.
     """
 
@@ -252,12 +245,7 @@ class MpsGroup:
         self._event: tuple[str, str] | None = None
 
     def add(self, process: WorkerProcess, label: str) -> MpsWorker:
-        """Takes a worker in; whoever kills it or waits for its end asks what is given.
-
-        Args:
-            process: The worker.
-            label: What its actor is called.
-        """
+        """Adds a worker; returns the process to use instead of it."""
         worker = MpsWorker(self._loop, process, label, self.daemon)
         self._members[worker] = None
         process.exited.add_done_callback(
@@ -277,7 +265,7 @@ class MpsGroup:
             task.add_done_callback(self._checks.discard)
 
     async def _check(self, worker: MpsWorker, how: ProcessExit) -> None:
-        """Asks whether a death is a fault of the GPU, which all others have, too."""
+        """Checks whether a death is a fault of the GPU, which all others share."""
         await self.daemon.ask("check", worker.pid)
         if self._event is None:
             self._release(worker, how)
@@ -287,7 +275,7 @@ class MpsGroup:
         worker.end(how)
 
     def _on_event(self, event: str, text: str) -> None:
-        """Ends all members, as the daemon failed, is gone, or tells of a fault."""
+        """Ends all members: the daemon failed, has ended, or reports a fault."""
         if self._event is not None:
             return
         self._event = event, text
@@ -300,7 +288,7 @@ class MpsGroup:
         self._settle()
 
     def _settle(self) -> None:
-        """Tells of all ends once the last process is gone."""
+        """Reports all ends once the last process has ended."""
         if None in self._members.values():
             return
         assert self._event is not None
@@ -346,18 +334,12 @@ class MpsGroup:
 
 @final
 class MpsWorker:
-    """Stands for a worker under MPS; see WorkerProcess.
-
-    Args:
-        loop: The owner's loop.
-        process: The worker.
-        label: What its actor is called.
-        daemon: That of its GPU.
+    """Replaces the process of a worker under MPS; see WorkerProcess.
 
     Attributes:
-        label: As given.
-        was_killed: Whether somebody has killed it.
-        ended_by_itself: Whether it had ended when its group was.
+        label: The name of its actor.
+        was_killed: Whether ``kill`` was called.
+        ended_by_itself: Whether it had ended before its group.
     """
 
     def __init__(
@@ -416,10 +398,10 @@ class MpsWorker:
             self._process.kill()
 
     def kill_now(self) -> None:
-        """Ends its process group: its work is off the GPU already."""
+        """Kills its process group: its work is off the GPU already."""
         self._process.kill()
 
     def end(self, how: ProcessExit) -> None:
-        """Tells that it is gone."""
+        """Reports its end."""
         if not self.exited.done():
             self.exited.set_result(how)

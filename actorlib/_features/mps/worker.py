@@ -1,9 +1,9 @@
 """Verifies that this process is a client of its MPS daemon, before the user's code.
 
-A process that does not reach the daemon runs without it: on the whole GPU, without
-limits, and nothing says so. So CUDA is asked here, through the driver's own library. It
-is initialised by that, and a fork of this process cannot use it; the context that it
-takes is given back. A worker alone comes here, never the template.
+A process that does not reach the daemon runs without it, silently: on the whole GPU,
+without limits. So this module calls the driver's own library. That initializes CUDA,
+and a fork of this process cannot use it; the context is released. Only a worker runs
+this, never the template.
 
 Names and numbers are those of ``cuda.h``.
 """
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _LIMIT = 30.0
-"""Seconds that the daemon and its server are given to be there, one after the other.
+"""Seconds to wait for the daemon, and then for its server.
 
-Longer than the owner gives the daemon, which then says more about what is wrong.
+Longer than the owner's limit for the daemon, whose error says more.
 """
 _PAUSE = 0.02
 _SERVER_NOT_READY = 807  # CUDA_ERROR_MPS_SERVER_NOT_READY
@@ -51,21 +51,21 @@ class DriverError(Exception):
         self.code = code
 
 
-def prepare(asked: Mapping[str, Any]) -> None:
+def prepare(entry: Mapping[str, Any]) -> None:
     """Waits for the daemon and verifies the limits.
 
     Args:
-        asked: The ``folder`` of the daemon, the ``nbytes`` of the limit, and the
+        entry: The ``folder`` of the daemon, the ``nbytes`` of the limit, and the
             ``device`` in words.
 
     Raises:
-        EnforcementRefused: They do not hold.
+        EnforcementRefused: The limits do not apply.
     """
-    folder, nbytes, device = asked["folder"], asked["nbytes"], asked["device"]
+    folder, nbytes, device = entry["folder"], entry["nbytes"], entry["device"]
     name = f"enforcement='mps' does not hold on GPU {device}"
     deadline = time.monotonic() + _LIMIT
-    if not _is_there(Path(folder, "ready"), deadline):
-        raise EnforcementRefused(f"{name}: its daemon was not there in {_LIMIT:g} s")
+    if not _wait_for(Path(folder, "ready"), deadline):
+        raise EnforcementRefused(f"{name}: its daemon was not ready in {_LIMIT:g} s")
     full = _count_in_child() if os.environ.get(_PERCENTAGE) else 0
     try:
         driver: Any = ctypes.CDLL("libcuda.so.1")
@@ -96,16 +96,17 @@ def fault_of(
     full: int,
     percentage: str,
 ) -> str:
-    """Decides whether what CUDA sees is what was asked; empty if it is.
+    """Compares the facts from CUDA with the limits; empty if the limits apply.
 
     Args:
-        is_client: Whether CUDA says that it shares contexts by MPS; None if its version
-            does not say.
-        free: Bytes that are free.
-        limit: Bytes that may be.
-        sms: Multiprocessors that are there.
-        full: How many there are without MPS, or 0 if unknown.
-        percentage: Of these, as the user set it; or empty.
+        is_client: Whether CUDA shares contexts by MPS; None if its version does not
+            report
+            it.
+        free: The free bytes.
+        limit: The most free bytes.
+        sms: The number of visible multiprocessors.
+        full: Their number without MPS, or 0 if unknown.
+        percentage: The user's percentage of these; or empty.
     """
     if is_client is False:
         return "this process runs without MPS, as it did not reach the daemon"
@@ -114,14 +115,14 @@ def fault_of(
     try:
         part = float(percentage or 100) / 100
     except ValueError:
-        return f"{_PERCENTAGE}={percentage} is no number"
-    # CUDA rounds to what the GPU can divide, by a few at the most.
+        return f"{_PERCENTAGE}={percentage} is not a number"
+    # CUDA rounds to a number that the GPU supports.
     if full and part < 1 and sms >= full:
         return f"{_PERCENTAGE}={percentage} is not in force"
     return ""
 
 
-def _is_there(path: Path, deadline: float) -> bool:
+def _wait_for(path: Path, deadline: float) -> bool:
     while not path.exists():
         if time.monotonic() > deadline:
             return False
@@ -130,7 +131,7 @@ def _is_there(path: Path, deadline: float) -> bool:
 
 
 def _look(driver: Any, deadline: float) -> tuple[bool | None, int, int, int]:
-    """Whether this is a client, the bytes free and in all, and the multiprocessors."""
+    """Returns whether this is a client, free and total bytes, and multiprocessors."""
     while True:
         try:
             return _look_once(driver)
@@ -189,6 +190,6 @@ def _count_in_child() -> int:
             os._exit(0)
     os.close(theirs)
     with os.fdopen(ours) as pipe:
-        said = pipe.read()
+        count = pipe.read()
     os.waitpid(pid, 0)
-    return int(said) if said.isdecimal() else 0
+    return int(count) if count.isdecimal() else 0

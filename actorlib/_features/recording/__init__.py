@@ -2,8 +2,8 @@
 
 In reading order:
 
-* ``runtime``: records for all who want to know, in the owner.
+* ``runtime``: records calls in the owner.
 * ``worker``: records when the calls of a worker run.
-* ``trace_events``: draws what was recorded, for Perfetto and Chrome.
-* ``runtime_trace``: what ``runtime.trace()`` gives, and ``actorlib trace``.
+* ``trace_events``: draws a recording, for Perfetto and Chrome.
+* ``runtime_trace``: ``runtime.trace()`` and ``actorlib trace``.
 """

@@ -1,12 +1,12 @@
-"""Records what a runtime does while somebody wants to know, for a timeline.
+"""Records calls of a runtime on request, for a timeline.
 
-What is written down here of a call is when it got its number, who made it and for
-whom, as the tables of calls tell it (``call_table``). When a call ran is written down
-by its worker (``worker``), and comes in pieces that nobody looks into
-before the end. So a call costs the owner little while this goes on.
+The owner records when a call got its number, its caller and its callee, as reported by
+the call tables (``call_table``). The worker records when the call ran (``worker``), and
+sends that in pieces that are not parsed before the end. So a call costs the owner
+little during a recording.
 
-Several may record at once: there is one record, and each gets what is of its time. The
-newest is kept, and how much is not.
+Several recordings may be active at once. They share one buffer, and each gets the part
+of its time. The newest calls are kept, and the dropped ones are counted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _MOVES: Final = 10_000
 _ACTORS: Final = 10_000
-"""How many actors that have changed, and how many sessions, are kept."""
+"""The most kept actors that have changed, and the most kept sessions."""
 _PUTS: Final = 10_000
 _PIECES: Final = 100_000
 _msgpack: Any = msgpack
@@ -60,17 +60,17 @@ _msgpack: Any = msgpack
 V = TypeVar("V")
 
 
-class _User(NamedTuple):
-    """One who wants to know.
+class _Recording(NamedTuple):
+    """One recording.
 
     Attributes:
-        kept: How many calls, and how many runs, they get at the most.
-        actors: The actors that there were at the beginning.
-        calls: How many calls were recorded before.
-        runs: How many runs were recorded before.
+        most: The most calls, and the most runs, that it gets.
+        actors: The actors at its beginning.
+        calls: The number of calls that were recorded before.
+        runs: The number of runs that were recorded before.
     """
 
-    kept: int
+    most: int
     actors: dict[bytes, Actor]
     calls: int
     runs: int
@@ -78,11 +78,7 @@ class _User(NamedTuple):
 
 @final
 class CallRecording:
-    """Records for all who want to know of one runtime; see ``RuntimeEngine.attached``.
-
-    Args:
-        engine: That of the runtime.
-    """
+    """Records the calls of one runtime; see ``RuntimeEngine.attached``."""
 
     command: ClassVar[str] = "actorlib trace"
     on_ray: ClassVar[str] = (
@@ -99,14 +95,14 @@ class CallRecording:
         self._objects = table.objects
         self._inquiries = table.inquiries
         self._loop = table.loop
-        # By when they began, and whether they go on.
-        self._users: dict[float, _User] = {}
+        # By the time of their beginning.
+        self._recordings: dict[float, _Recording] = {}
         self._active: set[float] = set()
-        self._recorded_calls = 0  # also those that are not kept
+        self._recorded_calls = 0  # with the dropped ones
         self._calls: deque[Any] = deque(maxlen=1)
         self._pieces: deque[tuple[int, int, bytes]] = deque()
         self._piece_runs = 0
-        self._kept = 0
+        self._most = 0
         self._moves: deque[Moved] = deque(maxlen=_MOVES)
         self._puts: deque[tuple[float, int]] = deque(maxlen=_PUTS)
         self._sessions: dict[int, bytes] = {}
@@ -114,28 +110,29 @@ class CallRecording:
         self._dropped = 0
         self._questions = 0
 
-    def begin(self, kept: int) -> float:
-        """Somebody wants to know; gives when that began, which says who it is.
+    def begin(self, most: int) -> float:
+        """Begins a recording; returns its start time, which identifies it.
 
         Args:
-            kept: How many calls, and how many runs, are kept at the most.
+            most: The most calls, and the most runs, that are kept.
 
         Raises:
             RuntimeError: The runtime was shut down, or this is not its loop's thread.
         """
         self._engine.check_open()
         began = time.monotonic()
-        while began in self._users:  # the clock is coarse on some systems
+        while began in self._recordings:  # the clock is coarse on some systems
             began += 1e-6
-        if kept > self._kept:
-            self._kept = kept
-            self._calls = deque(self._calls, maxlen=kept)
+        if most > self._most:
+            self._most = most
+            self._calls = deque(self._calls, maxlen=most)
         first: dict[bytes, Actor] = {
             actor: _described(one.record, one.record.state.value)
             for actor, one in self._supervisors.items()
         }
         runs = self._dropped + self._piece_runs
-        self._users[began] = _User(kept, first, self._recorded_calls, runs)
+        calls = self._recorded_calls
+        self._recordings[began] = _Recording(most, first, calls, runs)
         self._active.add(began)
         if len(self._active) == 1:
             self._switch_on()
@@ -144,50 +141,51 @@ class CallRecording:
     def end(
         self, began: float, patience: float, *, goes_on: bool = False
     ) -> asyncio.Future[Callable[[], Recorded]]:
-        """They want to know no more, or what there is so far.
+        """Ends a recording, or returns it as far as it goes.
 
         Args:
-            began: Who, as ``begin`` has said.
-            patience: Seconds that workers may take to tell the rest.
-            goes_on: Whether they want to know more later. Default: False.
+            began: The start time of the recording.
+            patience: Seconds that workers may take to send the rest.
+            goes_on: Whether the recording continues. Default: False.
 
         Returns:
-            Done when they have, with what makes the record, on any thread.
+            Done when workers have sent the rest, with a function that makes the result,
+            on any thread.
         """
         ended = time.monotonic()
         if not goes_on:
             self._active.discard(began)
-        gone = self._recorded_calls - len(self._calls)
-        overflow = max(0, gone - self._users[began].calls)
+        dropped = self._recorded_calls - len(self._calls)
+        overflow = max(0, dropped - self._recordings[began].calls)
         if not self._active:
             self._switch_off()
         self._questions += 1
         mode = RECORD_TELL if self._active else RECORD_END
         sessions = [
-            found
+            session
             for supervisor in self._supervisors.values()
-            if (found := _session_of(supervisor)) is not None
+            if (session := _session_of(supervisor)) is not None
         ]
         question = (RECORD, mode, self._questions)
-        telling = self._inquiries.ask(sessions, question, patience, self._questions)
+        answers = self._inquiries.ask(sessions, question, patience, self._questions)
         result: asyncio.Future[Callable[[], Recorded]] = self._loop.create_future()
-        telling.add_done_callback(partial(self._told, began, ended, overflow, result))
+        answers.add_done_callback(partial(self._finish, began, ended, overflow, result))
         return result
 
-    def _told(
+    def _finish(
         self,
         began: float,
         ended: float,
         overflow: int,
         result: asyncio.Future[Callable[[], Recorded]],
-        telling: asyncio.Future[Answers],
+        answers: asyncio.Future[Answers],
     ) -> None:
-        recorded = self._recorded(began, ended, overflow, telling.result())
+        recorded = self._recorded(began, ended, overflow, answers.result())
         if began not in self._active:
-            del self._users[began]
-        if not self._users:
+            del self._recordings[began]
+        if not self._recordings:
             self._clear()
-        if not result.done():  # who has asked may be gone
+        if not result.done():  # the caller may be cancelled
             result.set_result(recorded)
 
     def _clear(self) -> None:
@@ -197,12 +195,12 @@ class CallRecording:
         self._puts.clear()
         self._sessions.clear()
         self._actors.clear()
-        self._piece_runs = self._dropped = self._kept = self._recorded_calls = 0
+        self._piece_runs = self._dropped = self._most = self._recorded_calls = 0
 
-    # What is recorded.
+    # Events.
 
     def _watch_new(self, supervisor: ActorSupervisor) -> None:
-        """Records what happens to an actor that is made now."""
+        """Records the events of a new actor."""
         if self._active:
             self._moved(supervisor.record)
             self._watch(supervisor)
@@ -210,25 +208,24 @@ class CallRecording:
     def _add(
         self, session: WorkerSession, number: int, runs: int, piece: bytes
     ) -> None:
-        """Takes a piece of what a worker has recorded, with so many runs."""
-        self._keep_piece(session, runs, piece)
+        """Adds a piece of a worker's recording, with its number of runs."""
+        if self._recordings:
+            _keep(self._sessions, session.number, session.actor)
+            self._pieces.append((session.number, runs, piece))
+            self._piece_runs += runs
+            self._drop_pieces()
         if number:
             self._inquiries.answered(session, RECORD, None, number)
 
-    def _keep_piece(self, session: WorkerSession, runs: int, piece: bytes) -> None:
-        if not self._users:
-            return
-        _keep(self._sessions, session.number, session.actor)
-        self._pieces.append((session.number, runs, piece))
-        self._piece_runs += runs
-        # A piece may have more runs than are kept: what is told is cut to that.
+    def _drop_pieces(self) -> None:
+        # A piece may have more runs than are kept: the result is cut to the limit.
         while (
-            self._piece_runs - self._pieces[0][1] >= self._kept
+            self._piece_runs - self._pieces[0][1] >= self._most
             or len(self._pieces) > _PIECES
         ):
-            _, gone, _ = self._pieces.popleft()
-            self._piece_runs -= gone
-            self._dropped += gone
+            _, runs, _ = self._pieces.popleft()
+            self._piece_runs -= runs
+            self._dropped += runs
 
     def _switch_on(self) -> None:
         for supervisor in self._supervisors.values():
@@ -246,7 +243,7 @@ class CallRecording:
         self._objects.note_put = None
 
     def _callees(self) -> Iterator[ActorSupervisor]:
-        """Walks over all but workers of functions, whose calls are the pool's."""
+        """Yields all but the workers of functions, whose calls are in the pool."""
         return (one for one in self._supervisors.values() if one.record.is_actor)
 
     def _begin(self, supervisor: ActorSupervisor) -> None:
@@ -262,23 +259,23 @@ class CallRecording:
             supervisor.router.calls.note_sent = sent
 
     def _sent(self, callee: bytes, number: int, target: object, what: Any) -> None:
-        """A call has this number from now on.
+        """Records a call that has got its number.
 
         Args:
-            callee: The actor that it is for; empty for a function.
-            number: As the table of calls tells it, and so the rest.
-            target: Who wants the answer.
-            what: What is called.
+            callee: The callee; empty for a function.
+            number: The number of the call in its call table.
+            target: The receiver of the answer.
+            what: The method or the function.
         """
         self._recorded_calls += 1
         session = parent = 0
-        # The usual call is the program's.
+        # Most calls are made by the program.
         if type(target) is not ObjectRef and isinstance(
             target, (WorkerCall, WorkerStream)
         ):
             session, parent = target.session.number, target.parent_call
         name = what if type(what) is str else what.entry.label
-        # The fields of ``Made``: a bare tuple is made in half the time.
+        # The fields of ``Made``: a plain tuple takes half the time.
         self._calls.append((callee, number, time.monotonic(), session, parent, name))
 
     def _moved(self, record: ActorRecord) -> None:
@@ -292,29 +289,29 @@ class CallRecording:
     def _put(self, nbytes: int) -> None:
         self._puts.append((time.monotonic(), nbytes))
 
-    # What is told.
+    # The result.
 
     def _recorded(
-        self, began: float, ended: float, overflow: int, told: Answers
+        self, began: float, ended: float, overflow: int, answers: Answers
     ) -> Callable[[], Recorded]:
-        kept, first, _, earlier_runs = self._users[began]
+        most, first, _, earlier_runs = self._recordings[began]
         living: dict[bytes, Actor] = {
             actor: _described(one.record) for actor, one in self._supervisors.items()
         }
-        known: dict[bytes, Actor] = {**first, **self._actors, **living}
+        actors: dict[bytes, Actor] = {**first, **self._actors, **living}
         waiting = {
             (supervisor.record.id, call.number)
             for supervisor in self._callees()
             for call in supervisor.router.unanswered()
         } | {(b"", call.number) for call in self._pool.unanswered()}
-        silent = (self._supervisors.get(ActorId(s.actor)) for s in told.silent)
+        silent = (self._supervisors.get(ActorId(s.actor)) for s in answers.silent)
         recorded = Recorded(
             began=began,
             ended=ended,
             pid=os.getpid(),
             actors=[
                 actor._replace(state=first[key].state if key in first else "")
-                for key, actor in known.items()
+                for key, actor in actors.items()
             ],
             sessions=dict(self._sessions),
             calls=[],
@@ -326,49 +323,49 @@ class CallRecording:
             dropped=max(0, self._dropped - earlier_runs) + overflow,
             silent=[one.record.title for one in silent if one is not None],
         )
-        return partial(_completed, recorded, [*self._calls], [*self._pieces], kept)
+        return partial(_completed, recorded, [*self._calls], [*self._pieces], most)
 
 
 def _completed(
     recorded: Recorded,
     calls: list[Any],
     pieces: list[tuple[int, int, bytes]],
-    kept: int,
+    most: int,
 ) -> Recorded:
-    """Puts what is of its time into a record."""
+    """Adds the calls and runs of the recording's time."""
     began, ended, dropped = recorded.began, recorded.ended, recorded.dropped
     runs: list[Ran] = []
     link_calls: list[tuple[int, int, float]] = []
     for session, count, piece in pieces:
         try:
-            found, sent = read_piece(session, _msgpack.unpackb(piece))
-        except Exception:  # noqa: BLE001  # a worker has sent it, and may send anything
+            new_runs, new_calls = read_piece(session, _msgpack.unpackb(piece))
+        except Exception:  # noqa: BLE001  # a worker may send anything
             dropped += count
             continue
-        runs += [run for run in found if run.ended >= began and run.began <= ended]
-        link_calls += [call for call in sent if began <= call[2] <= ended]
+        runs += [run for run in new_runs if run.ended >= began and run.began <= ended]
+        link_calls += [call for call in new_calls if began <= call[2] <= ended]
     calls = [call for call in calls if began <= call[2] <= ended]
     return recorded._replace(
-        calls=[Made(*call) for call in calls[-kept:]],
-        runs=[run for run in runs[-kept:] if run.name != ADD_FUNCTION],
+        calls=[Made(*call) for call in calls[-most:]],
+        runs=[run for run in runs[-most:] if run.name != ADD_FUNCTION],
         link_calls=link_calls,
-        dropped=dropped + max(0, len(calls) - kept) + max(0, len(runs) - kept),
+        dropped=dropped + max(0, len(calls) - most) + max(0, len(runs) - most),
     )
 
 
-def _keep(kept: dict[Any, V], key: object, value: V) -> None:
-    """Adds something; the oldest goes if there is no room."""
-    kept[key] = value
-    if len(kept) > _ACTORS:
-        del kept[next(iter(kept))]
+def _keep(entries: dict[Any, V], key: object, value: V) -> None:
+    """Adds an entry; drops the oldest if there are too many."""
+    entries[key] = value
+    if len(entries) > _ACTORS:
+        del entries[next(iter(entries))]
 
 
 def _session_of(supervisor: ActorSupervisor) -> WorkerSession | None:
-    """Gives the worker of an actor that has begun and not ended."""
+    """Returns the session of a worker that has begun and not ended."""
     session = supervisor.session
     if session is None or not session.channel.is_open:
         return None
-    # Before it is alive, START may be still to come, in front of which nothing goes.
+    # Before it is alive, START may not be sent yet, and must be the first frame.
     return None if supervisor.record.state is ActorState.STARTING else session
 
 

@@ -1,4 +1,4 @@
-"""A trace: what a runtime does meanwhile, for its program and for who asks outside."""
+"""Traces of a runtime, for its program and for other processes."""
 
 from __future__ import annotations
 
@@ -21,29 +21,31 @@ if TYPE_CHECKING:
     from actorlib._features.recording.trace_events import Recorded
     from actorlib._queries.queries import Parameters
 
-_TELLING = 1.0
-"""Seconds that workers may take to tell the rest of what they have recorded."""
+_PATIENCE = 1.0
+"""Seconds that workers may take to send the rest of their recordings."""
 MOST_TRACED: Final = 200_000
-"""How many calls, and how many runs, a trace may have: more is too long an answer."""
+"""The most calls, and the most runs, of a trace: more are too long an answer."""
 LONGEST_TRACE: Final = 3600.0
-"""Seconds that a trace may take."""
+"""The longest time of a trace in seconds."""
 
 
 @public("actorlib")
 @final
 class Trace:
-    """What a runtime does while the block runs; made by ``runtime.trace()``.
+    """Records a runtime while the block runs; made by ``runtime.trace()``.
 
-    Its attributes are there after the block, also if that has raised.
+    Its attributes are set after the block, even if the block has raised.
 
     Attributes:
-        events: The trace events, as ``json.dumps`` takes them: a list of dicts in
-            Chrome's Trace Event Format.
-        calls: How many calls were made, also from actor to actor.
-        runs: How many runs of calls were seen, and parts of streams.
-        dropped: How many calls and runs there was no room for, of the oldest.
-        silent: The actors that did not tell within a second what they have recorded of
-            late: each runs a plain method, or is stopped or stuck.
+        events: The trace events for ``json.dumps``: a list of dicts in Chrome's Trace
+            Event
+            Format.
+        calls: The number of calls, including those between actors.
+        runs: The number of runs of calls, and of parts of streams.
+        dropped: The number of dropped calls and runs: the oldest are dropped.
+        silent: The actors that did not send their latest recordings within a second:
+            each
+            runs a plain method, or is stopped or stuck.
     """
 
     events: list[dict[str, Any]]
@@ -71,7 +73,7 @@ class Trace:
             UnsupportedOptionError: The engine is Ray's.
         """
         if self._began is not None:
-            raise RuntimeError("a trace is entered once: ask runtime.trace() for more")
+            raise RuntimeError("a trace is entered once: call runtime.trace() again")
         self._began = self._recording().begin(self._kept)
         return self
 
@@ -81,16 +83,16 @@ class Trace:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Ends that, draws it and writes the file.
+        """Ends the recording, draws it and writes the file.
 
-        Cancelled: nothing is recorded any more, and nothing is drawn.
+        Cancelled: the recording ends, and nothing is drawn.
 
         Raises:
             OSError: The file cannot be written.
-            RuntimeError: The runtime has ended meanwhile.
+            RuntimeError: The runtime has ended.
         """
         assert self._began is not None
-        make = await self._recording().end(self._began, _TELLING)
+        make = await self._recording().end(self._began, _PATIENCE)
         await asyncio.to_thread(self._draw, make)
 
     def _draw(self, make: Callable[[], Recorded]) -> None:
@@ -106,32 +108,32 @@ class Trace:
 
 
 def trace(engine: RuntimeEngine, parameters: Parameters) -> Asked:
-    """What the runtime does for so many ``seconds``, of which so much is ``kept``."""
+    """Records the runtime for ``seconds``, with at most ``kept`` calls."""
     seconds = parameters.take("seconds", 5.0)
     if type(seconds) not in (int, float) or not 0 < seconds <= LONGEST_TRACE:
         raise ValueError(
             f"seconds takes more than 0 and at most {LONGEST_TRACE:g}, not {seconds!r}"
         )
-    kept = parameters.count("kept", MOST_TRACED // 2, MOST_TRACED, "calls")
+    most = parameters.count("kept", MOST_TRACED // 2, MOST_TRACED, "calls")
 
     def begin() -> asyncio.Task[Callable[[], Recorded]]:
-        return engine.loop.create_task(_traced(engine, seconds, kept))
+        return engine.loop.create_task(_record(engine, seconds, most))
 
-    def made(make: Callable[[], Recorded]) -> Mapping[str, Any]:
+    def plain(make: Callable[[], Recorded]) -> Mapping[str, Any]:
         return to_plain(make())
 
-    return Asked(begin, made, seconds + _TELLING + SLACK)
+    return Asked(begin, plain, seconds + _PATIENCE + SLACK)
 
 
-async def _traced(
-    engine: RuntimeEngine, seconds: float, kept: int
+async def _record(
+    engine: RuntimeEngine, seconds: float, most: int
 ) -> Callable[[], Recorded]:
-    """Records for a while; cancelled, as who has asked is gone: no more."""
+    """Records for some time; cancelled if the client has ended."""
     recording = engine.attached(CallRecording, "runtime.trace()")
-    began = recording.begin(kept)
+    began = recording.begin(most)
     try:
         await asyncio.sleep(seconds)
     except asyncio.CancelledError:
-        recording.end(began, _TELLING)
+        recording.end(began, _PATIENCE)
         raise
-    return await recording.end(began, _TELLING)
+    return await recording.end(began, _PATIENCE)

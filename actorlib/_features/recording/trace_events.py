@@ -1,13 +1,13 @@
-"""Draws what a runtime has recorded, as trace events that Perfetto and Chrome show.
+"""Draws a recording as trace events for Perfetto and Chrome.
 
 The format is Chrome's "Trace Event Format" in JSON: ``X`` is a span, ``i`` an instant,
 ``s`` and ``f`` are the ends of an arrow, and ``M`` names a track. Times are in
 microseconds from the beginning of the trace.
 
-The program is one process there and each actor another: its states on top, what runs
-below, and what waits for it to run below that. An arrow leads from where a call was
-made to where it ran. Spans that overlap are put into lanes: in one lane the later would
-be drawn as if the earlier had called it.
+The program is one process in the drawing, and each actor another: its states on top,
+its runs below, and its waiting calls below these. An arrow leads from the caller of a
+call to its run. Overlapping spans are drawn in separate lanes: in one lane the later
+one would look like a call of the earlier one.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ LIFE: Final = 0
 """The lane of an actor's states."""
 _RUNS: Final = 1
 _QUEUE: Final = 1_000_000
-"""The first lane of what waits; those below are for what runs."""
+"""The first lane of waiting calls; the lower ones are for runs."""
 _ENDED: Final = "dead"
 
 
 class Made(NamedTuple):
-    """A call, where it was taken in.
+    """A call, as recorded by the owner.
 
     Attributes:
         callee: The id of the actor; empty for a function.
         number: Its number there, or among the calls of all functions.
-        at: When.
-        session: That of the worker that has made it; 0 for the program.
-        parent: The call in that worker that has made it, or 0.
+        at: Its time.
+        session: The session of the worker that made it; 0 for the program.
+        parent: The call in that worker that made it, or 0.
         name: The method or the function.
     """
 
@@ -57,13 +57,13 @@ class Ran(NamedTuple):
     """A run of a call, or of a part of a stream.
 
     Attributes:
-        session: That of the worker.
+        session: The session of the worker.
         call: The number of the call there.
         name: The method or the function.
         began: When it began.
         ended: When it ended.
-        error: The class of what it raised, or nothing.
-        is_part: Whether it is of a stream.
+        error: The class name of its error, or empty.
+        is_part: Whether it is a part of a stream.
     """
 
     session: int
@@ -79,10 +79,10 @@ class Moved(NamedTuple):
     """A change of an actor's state.
 
     Attributes:
-        actor: Its id.
-        at: When.
-        state: The state from then on.
-        why: How it ended, if it has.
+        actor: The actor's id.
+        at: The time.
+        state: The new state.
+        why: The reason of the end, if it has ended.
     """
 
     actor: bytes
@@ -92,13 +92,13 @@ class Moved(NamedTuple):
 
 
 class Actor(NamedTuple):
-    """What an actor is called.
+    """An actor in a trace.
 
     Attributes:
         id: Its id.
         label: Its class, and its name if it has one.
         pid: Its process, or 0.
-        state: Its state when the trace began; empty if it was made later.
+        state: Its state when the trace began; empty for a later actor.
     """
 
     id: bytes
@@ -108,22 +108,22 @@ class Actor(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What was recorded; all times by the monotonic clock of the machine.
+    """A recording; all times are of the machine's monotonic clock.
 
     Attributes:
         began: When the trace began.
         ended: When it ended.
         pid: The process of the program.
         actors: The actors, and the workers of functions.
-        sessions: Whose worker each session is.
-        calls: The calls that the program's process has taken in.
-        link_calls: The calls over links, each the number, the caller's own call, when.
-        runs: What ran.
-        moves: Changes of states.
-        puts: When values were put, and how many bytes.
-        waiting: The callee and number of calls that have no answer at the end.
-        dropped: How many calls and runs there was no room for.
-        silent: The actors that did not say what they have recorded.
+        sessions: The actor of each session.
+        calls: The calls that the program's process has sent.
+        link_calls: The calls over links: number, the caller's own call, time.
+        runs: The runs.
+        moves: The changes of states.
+        puts: The time and bytes of each put value.
+        waiting: The callee and number of calls without an answer at the end.
+        dropped: The number of dropped calls and runs.
+        silent: The actors that did not send their recordings.
     """
 
     began: float
@@ -142,11 +142,7 @@ class Recorded(NamedTuple):
 
 
 def document(recorded: Recorded) -> dict[str, Any]:
-    """Makes the document that Perfetto opens.
-
-    Args:
-        recorded: What was recorded.
-    """
+    """Makes the document for Perfetto."""
     return {
         "traceEvents": events(recorded),
         "displayTimeUnit": "ms",
@@ -160,25 +156,17 @@ def document(recorded: Recorded) -> dict[str, Any]:
 
 
 def events(recorded: Recorded) -> list[Event]:
-    """Draws everything.
-
-    Args:
-        recorded: What was recorded.
-    """
     return list(_Drawing(recorded).events())
 
 
 def lanes(spans: Iterable[tuple[float, float]]) -> list[int]:
-    """Gives each span the first lane that is free when it begins.
-
-    Args:
-        spans: When each begins and ends, in any order.
+    """Assigns to each span the first lane that is free when it begins.
 
     Returns:
         A lane for each, in the same order.
     """
     listed = list(spans)
-    found = [0] * len(listed)
+    result = [0] * len(listed)
     free: list[int] = []
     busy: list[tuple[float, int]] = []
     for place in sorted(range(len(listed)), key=lambda n: listed[n]):
@@ -187,13 +175,11 @@ def lanes(spans: Iterable[tuple[float, float]]) -> list[int]:
             heapq.heappush(free, heapq.heappop(busy)[1])
         lane = heapq.heappop(free) if free else len(busy)
         heapq.heappush(busy, (ended, lane))
-        found[place] = lane
-    return found
+        result[place] = lane
+    return result
 
 
 class _Drawing:
-    """Draws what was recorded."""
-
     def __init__(self, recorded: Recorded) -> None:
         self._recorded = recorded
         self._actors = {actor.id: actor for actor in recorded.actors}
@@ -231,9 +217,9 @@ class _Drawing:
             labels = f"{self._recorded.dropped} older calls and runs were not kept"
             yield _about(PROGRAM, "process_labels", labels=labels)
         for actor, pid in self._pids.items():
-            known = self._actors[actor]
-            where = f" {known.pid}" if known.pid else ""
-            yield _about(pid, "process_name", name=f"{known.label}{where}")
+            row = self._actors[actor]
+            where = f" {row.pid}" if row.pid else ""
+            yield _about(pid, "process_name", name=f"{row.label}{where}")
             yield _about(pid, "process_sort_index", sort_index=pid)
             yield _about(pid, "thread_name", LIFE, name="state")
 
@@ -296,7 +282,7 @@ class _Drawing:
                 }
 
     def _key(self, actor: bytes, run: Ran) -> tuple[bytes, int]:
-        """Names a call: by its number over links, of functions, or of its actor."""
+        """Returns the key of a call; only that of a method has the actor."""
         is_of_actor = run.call < LINKED and ":" not in run.name
         return (actor if is_of_actor else b""), run.call
 
@@ -308,7 +294,7 @@ class _Drawing:
     def _draw_calls(self) -> Iterator[Event]:
         flow = 0
         queued: dict[int, list[tuple[str, float, float, int]]] = {}
-        made: list[tuple[Made, float, str]] = []
+        of_program: list[tuple[Made, float, str]] = []
         for key, call in (
             *self._calls.items(),
             *(((b"", number), call) for number, call in self._link_calls.items()),
@@ -335,7 +321,7 @@ class _Drawing:
             if not call.session:
                 last = self._last.get(key)
                 end = last.ended if last and not waits else self._recorded.ended
-                made.append((call, end, label))
+                of_program.append((call, end, label))
                 continue
             if run is not None:
                 caller = self._place(call.session, call.parent, call.at)
@@ -352,8 +338,8 @@ class _Drawing:
                 }
             for lane in range(max(where) + 1):
                 yield _about(pid, "thread_name", _QUEUE + lane, name="waits to run")
-        where = lanes((call.at, end) for call, end, _ in made)
-        for (call, end, label), lane in zip(made, where, strict=True):
+        where = lanes((call.at, end) for call, end, _ in of_program)
+        for (call, end, label), lane in zip(of_program, where, strict=True):
             yield self._span(label, "call", PROGRAM, _RUNS + lane, call.at, end)
             run = self._first.get((call.callee, call.number))
             if run is not None:
@@ -379,7 +365,7 @@ class _Drawing:
             }
 
     def _place(self, session: int, call: int, at: float) -> tuple[int, int] | None:
-        """Finds where the call is drawn that has made another."""
+        """Returns the process and lane of a call that has made another one."""
         pid = self._pids.get(self._recorded.sessions.get(session, b""))
         for run, tid in self._places.get((session, call), ()):
             if pid is not None and run.began <= at <= run.ended:
@@ -393,10 +379,10 @@ class _Drawing:
         return "an actor that is gone" if actor is None else actor.label
 
     def _named(self, actor: bytes, name: str) -> str:
-        known, method = self._actors.get(actor), name.rpartition(":")[2]
-        if known is None or ":" in name:
+        row, method = self._actors.get(actor), name.rpartition(":")[2]
+        if row is None or ":" in name:
             return method
-        return f"{known.label.partition(' ')[0]}.{method}"
+        return f"{row.label.partition(' ')[0]}.{method}"
 
     def _span(
         self, name: str, cat: str, pid: int, tid: int, begun: float, ended: float
@@ -434,17 +420,13 @@ def _about(pid: int, what: str, tid: int = 0, **args: str | int) -> Event:
 def read_piece(
     session: int, piece: object
 ) -> tuple[list[Ran], list[tuple[int, int, float]]]:
-    """Reads what a worker has recorded, which may be anything.
-
-    Args:
-        session: That of the worker.
-        piece: What it has sent, unpacked.
+    """Parses a worker's piece of a recording, which may be anything.
 
     Returns:
         The runs, and the calls over links.
 
     Raises:
-        ValueError: It makes no sense.
+        ValueError: It is invalid.
     """
     if isinstance(piece, list) and len(parts := cast("list[object]", piece)) == 2:
         runs, sent = parts
@@ -477,7 +459,7 @@ def _link_call(session: int, row: object) -> tuple[int, int, float]:
 
 
 def to_plain(recorded: Recorded) -> Mapping[str, Any]:
-    """Makes values of what was recorded that may cross to another process."""
+    """Converts a recording to values that can be sent to another process."""
     return {
         **recorded._asdict(),
         "actors": [list(actor) for actor in recorded.actors],
@@ -486,20 +468,20 @@ def to_plain(recorded: Recorded) -> Mapping[str, Any]:
     }
 
 
-def from_plain(told: Mapping[str, Any]) -> Recorded:
-    """Makes the same of what has crossed; see ``to_plain``."""
+def from_plain(values: Mapping[str, Any]) -> Recorded:
+    """Reverts ``to_plain``."""
     return Recorded(
-        began=told["began"],
-        ended=told["ended"],
-        pid=told["pid"],
-        actors=[Actor(*row) for row in told["actors"]],
-        sessions=dict(told["sessions"]),
-        calls=[Made(*row) for row in told["calls"]],
-        link_calls=[(number, by, at) for number, by, at in told["link_calls"]],
-        runs=[Ran(*row) for row in told["runs"]],
-        moves=[Moved(*row) for row in told["moves"]],
-        puts=[(at, nbytes) for at, nbytes in told["puts"]],
-        waiting={(callee, number) for callee, number in told["waiting"]},
-        dropped=told["dropped"],
-        silent=told["silent"],
+        began=values["began"],
+        ended=values["ended"],
+        pid=values["pid"],
+        actors=[Actor(*row) for row in values["actors"]],
+        sessions=dict(values["sessions"]),
+        calls=[Made(*row) for row in values["calls"]],
+        link_calls=[(number, by, at) for number, by, at in values["link_calls"]],
+        runs=[Ran(*row) for row in values["runs"]],
+        moves=[Moved(*row) for row in values["moves"]],
+        puts=[(at, nbytes) for at, nbytes in values["puts"]],
+        waiting={(callee, number) for callee, number in values["waiting"]},
+        dropped=values["dropped"],
+        silent=values["silent"],
     )

@@ -26,12 +26,10 @@ _msgpack: Any = msgpack
 class RunRecorder:
     """Records when calls ran, and when the worker made calls over links.
 
-    What was recorded goes to the owner in pieces, a quarter of a second's at the most,
-    with the next run: so little is kept here, and little is lost if the process is
-    killed. The owner keeps the pieces as they come.
-
-    Args:
-        post: Sends a frame to the owner.
+    The recording goes to the owner in pieces of at most a quarter of a second, with the
+    next run: so little is kept here, and little is lost if the process is killed. The
+    owner
+    keeps the pieces as they arrive.
     """
 
     def __init__(self, post: Callable[[Frame], None]) -> None:
@@ -43,7 +41,7 @@ class RunRecorder:
         self._sending = threading.Lock()
 
     def ran(self, frame: Frame, began: float, ended: float, error: str) -> None:
-        """A call has run, or a part of a stream; see ``run_events.RunRecorder``."""
+        """Records a run of a call or a part of a stream; see ``run_events``."""
         kind, call, name = frame[0], frame[1], frame[2]
         is_part = kind == STREAM_ACK or (kind == CALL_WITH and "stream" in frame[4])
         self._runs.append((call, name, began, ended, error, is_part))
@@ -51,11 +49,11 @@ class RunRecorder:
             self.send(0)
 
     def link_call(self, number: int, parent: int) -> None:
-        """A call leaves over a link; see there."""
+        """Records a call over a link."""
         self._link_calls.append((number, parent, time.monotonic()))
 
     def send(self, number: int) -> None:
-        """Sends what was recorded since the last time; see there."""
+        """Sends the recording since the last time."""
         with self._sending:
             self._sent_at = time.monotonic()
             runs = [self._runs.popleft() for _ in range(len(self._runs))]

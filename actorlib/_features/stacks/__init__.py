@@ -1,8 +1,8 @@
-"""Shows where the threads and the tasks of a worker stand, also if it is stuck.
+"""Shows where the threads and the tasks of a worker stand, even if it is stuck.
 
 In reading order:
 
-* ``worker``: lets who may look see where the threads of a worker stand.
-* ``worker_tasks``: writes down where its tasks stand, for the same.
-* ``runtime``: asks the threads of a worker where they stand, from any process.
+* ``worker``: makes the threads of a worker write their stacks on a signal.
+* ``worker_tasks``: writes where the tasks of a worker stand.
+* ``runtime``: signals the threads of a worker from any process, and reads the stacks.
 """

@@ -1,13 +1,13 @@
-"""Asks the threads of a worker where they stand, also those that are stuck in C.
+"""Reads where the threads of a worker stand, even those that are stuck in C.
 
-A worker has a file in memory, whose name says by which signal a thread of it writes its
-stack there (``worker``). Each thread is sent that signal by itself and
-writes about itself alone: to walk over the frames of a thread that runs meanwhile could
-crash the process. What is waited for is told by the kernel: a thread has written when
-it neither has the signal before it nor keeps it blocked, as it does while handling it.
+A worker has a file in memory, whose name has the signal on which a thread writes its
+stack there (``worker``). Each thread gets that signal separately and writes only its
+own stack: walking over the frames of a running thread could crash the process. The
+kernel shows when a thread has written: the signal is then neither pending nor blocked,
+which it is while the handler runs.
 
-The tasks of its loops are written by its main thread alone, as a line of JSON, in
-Python: it is waited for until that is there.
+Only the main thread writes the tasks of the loops, as a line of JSON, in Python: this
+module waits until the line is complete.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _OF_LOOPS = (
     "/_worker/executors/async_executor.py",
     "/_worker/executors/group_loops.py",
 )
-"""What is on the stack of a thread that runs an event loop."""
+"""The files on the stack of a thread that runs an event loop."""
 _BEGINNING = ("<string>", "<module>")
-"""What every worker comes from that was not started by a module."""
+"""The outermost frame of every worker that was not started by a module."""
 _PATIENCE = 2.0
 _MOMENT = 0.02
-_MEANWHILE = 0.3
+_UNINTERRUPTED = 0.3
 """Seconds after which the main thread is interrupted, if it waits in Python."""
 _PAUSE = 0.001
 _tgkill = getattr(ctypes.CDLL(None), "tgkill", None)  # glibc has it from 2.30 on
@@ -61,12 +61,8 @@ class _Masks(NamedTuple):
 def worker_stacks(pid: int, title: str) -> Stacks:
     """Lists the threads and the tasks of a worker.
 
-    Args:
-        pid: The worker.
-        title: What messages call it.
-
     Raises:
-        RuntimeUnreachableError: It cannot be asked, or does not answer in time.
+        RuntimeUnreachableError: The worker is unreachable, or does not answer in time.
     """
     threads = worker_threads(pid, title)
     tasks, missing = worker_tasks(pid, title, threads)
@@ -76,23 +72,15 @@ def worker_stacks(pid: int, title: str) -> Stacks:
 
 
 def worker_threads(pid: int, title: str) -> tuple[Thread, ...]:
-    """Lists the threads of a worker that run Python, the main one first.
-
-    Args:
-        pid: The worker.
-        title: What messages call it.
-
-    Raises:
-        RuntimeUnreachableError: It cannot be asked, or does not answer in time.
-    """
+    """Lists the threads of a worker that run Python, the main one first."""
     with _opened(pid, title) as (file, number):
-        found: list[Thread] = []
+        threads: list[Thread] = []
         for thread in sorted(map(int, os.listdir(f"/proc/{pid}/task"))):  # noqa: PTH208  # names
-            frames = _asked(file, pid, thread, number, title)
+            frames = _read_frames(file, pid, thread, number, title)
             if frames:
                 name = _name(pid, thread)
-                found.append(Thread(name=name, number=thread, frames=frames))
-        return tuple(found)
+                threads.append(Thread(name=name, number=thread, frames=frames))
+        return tuple(threads)
 
 
 def worker_tasks(
@@ -101,15 +89,12 @@ def worker_tasks(
     """Lists the tasks of the event loops of a worker, users' first.
 
     Args:
-        pid: The worker.
-        title: What messages call it.
-        threads: Where its threads stand. If none of them runs a loop, nothing is asked.
+        pid: The worker's process id.
+        title: The worker's name in messages.
+        threads: Its threads. If none of them runs a loop, it gets no signal.
 
     Returns:
         The tasks, and why some are missing; empty if none are.
-
-    Raises:
-        RuntimeUnreachableError: It cannot be asked.
     """
     if not any(runs_a_loop(thread) for thread in threads):
         return (), ""
@@ -117,72 +102,71 @@ def worker_tasks(
         gentle, interrupting = number - 1, number - 2
         end = time.monotonic() + _PATIENCE
         while True:
-            told = _asked_for_tasks(file, pid, gentle, _MEANWHILE)
-            if told is not None:
-                return told
-            # Where it stood before says nothing of where it is silent.
-            frames = _asked(file, pid, pid, number, title)
+            answer = _read_tasks(file, pid, gentle, _UNINTERRUPTED)
+            if answer is not None:
+                return answer
+            # Its earlier stack may differ from where it is silent.
+            frames = _read_frames(file, pid, pid, number, title)
             if waits_in_python(frames):
-                told = _asked_for_tasks(file, pid, interrupting, _MEANWHILE)
-                if told is not None:
-                    return told
+                answer = _read_tasks(file, pid, interrupting, _UNINTERRUPTED)
+                if answer is not None:
+                    return answer
             if time.monotonic() > end:
                 return (), _why_no_tasks(frames)
 
 
-def _asked_for_tasks(
+def _read_tasks(
     file: int, pid: int, number: int, patience: float
 ) -> tuple[tuple[Task, ...], str] | None:
-    """Asks the main thread of a worker; None if it does not answer in time."""
+    """Signals the main thread of a worker; None if it does not answer in time."""
     masks, bit = _masks(pid, pid), 1 << (number - 1)
     if masks is None or masks.blocked & bit or not masks.caught & bit:
-        return (), "its main thread does not take the signal by which it tells them"
+        return (), "its main thread does not handle the signal for them"
     os.ftruncate(file, 0)
     if _tgkill is None or _tgkill(pid, pid, number) != 0:
-        return (), "it cannot be sent the signal by which it tells them"
+        return (), "the signal for them cannot be sent to it"
     end = time.monotonic() + patience
     while time.monotonic() < end:
-        told = tasks_in(os.pread(file, os.fstat(file).st_size, 0), pid)
-        if told is not None:
-            return told
+        answer = tasks_in(os.pread(file, os.fstat(file).st_size, 0), pid)
+        if answer is not None:
+            return answer
         time.sleep(_PAUSE)
     return None
 
 
 def waits_in_python(frames: Sequence[Frame]) -> bool:
-    """Whether a thread waits where a signal may interrupt it: in Python, or in ours.
+    """Whether a thread waits in Python or in actorlib, where a signal may interrupt it.
 
-    Python waits on after it. A library that the inmost frame has called need not.
+    Python continues to wait after it. A library below the innermost frame may not.
 
     Args:
-        frames: Where it stands, the outermost first; empty where nobody knows.
+        frames: Its frames, the outermost first; empty if unknown.
     """
     return bool(frames) and not frames[-1].is_users
 
 
 def runs_a_loop(thread: Thread) -> bool:
-    """Whether a thread runs an event loop, by its frames."""
     return any(frame.file.endswith(_OF_LOOPS) for frame in thread.frames)
 
 
 def tasks_in(data: bytes, pid: int) -> tuple[tuple[Task, ...], str] | None:
-    """Reads what the main thread of a worker has written; None before it has.
+    """Parses the answer of a worker's main thread; None before it is complete.
 
     Args:
-        data: What is in the file.
-        pid: The worker. Another one, that was asked earlier, may write late.
+        data: The content of the file.
+        pid: The worker. Another one, which got the signal earlier, may write late.
     """
     for line in data.splitlines(keepends=True):
-        # Others are of another kind; and what a worker writes may be anything.
+        # Other lines are stacks; and a worker may write anything.
         with suppress(ValueError, TypeError, LookupError):
-            told: Any = json.loads(line) if line.endswith(b"\n") else {}
-            if told["pid"] != pid:
+            answer: Any = json.loads(line) if line.endswith(b"\n") else {}
+            if answer["pid"] != pid:
                 continue
             rows = [
                 Task(frames=tuple(_frame(*each) for each in row.pop("frames")), **row)
-                for row in told["tasks"]
+                for row in answer["tasks"]
             ]
-            more = told["left_out"]
+            more = answer["left_out"]
             return users_first(rows), f"{more} more are not shown" if more else ""
     return None
 
@@ -190,7 +174,7 @@ def tasks_in(data: bytes, pid: int) -> tuple[tuple[Task, ...], str] | None:
 def _why_no_tasks(frames: Sequence[Frame]) -> str:
     where = [f", in {at.function} ({at.file}:{at.line})" for at in frames[-1:]]
     return (
-        "its main thread, which alone can tell them, has run no Python for "
+        "its main thread, which has to list them, has run no Python for "
         f"{_PATIENCE:g} s: it is in a library written in C, or waits for the system"
         + "".join(where)
     )
@@ -198,10 +182,10 @@ def _why_no_tasks(frames: Sequence[Frame]) -> str:
 
 @contextmanager
 def _opened(pid: int, title: str) -> Generator[tuple[int, int]]:
-    """Opens the file of a worker, for who asks in the block, and nobody else.
+    """Opens the file of a worker, and locks it for the block.
 
     Yields:
-        Its descriptor, and the signal that has a thread write there.
+        Its descriptor, and the signal on which a thread writes there.
     """
     place, number = _stack_file(pid, title)
     try:
@@ -215,33 +199,33 @@ def _opened(pid: int, title: str) -> Generator[tuple[int, int]]:
         finally:
             os.close(file)
     except (FileNotFoundError, ProcessLookupError):
-        raise RuntimeUnreachableError(f"{title} has ended while it was asked") from None
+        raise RuntimeUnreachableError(f"{title} has ended meanwhile") from None
 
 
 def _stack_file(pid: int, title: str) -> tuple[str, int]:
-    """Finds the file of a worker, and the signal that has a thread write to it."""
+    """Returns the file of a worker, and the signal on which a thread writes there."""
     folder = f"/proc/{pid}/fd"
     try:
         for name in os.listdir(folder):  # noqa: PTH208  # names
             place = f"{folder}/{name}"
             with suppress(FileNotFoundError):
-                known = _NAME.fullmatch(os.readlink(place))  # noqa: PTH115  # text
-                if known:
-                    return place, int(known[1])
+                match = _NAME.fullmatch(os.readlink(place))  # noqa: PTH115  # text
+                if match:
+                    return place, int(match[1])
     except FileNotFoundError:
-        raise RuntimeUnreachableError(f"{title} has ended while it was asked") from None
+        raise RuntimeUnreachableError(f"{title} has ended meanwhile") from None
     except PermissionError:
         raise RuntimeUnreachableError(
             f"{title} is another user's, or does not let itself be looked into"
         ) from None
     raise RuntimeUnreachableError(
-        f"{title} shows no stacks: it is no worker of this version of actorlib, or has "
-        "closed the file for them"
+        f"{title} shows no stacks: it is not a worker of this version of actorlib, or "
+        "has closed the file for them"
     )
 
 
 def _lock(file: int, title: str) -> None:
-    """Keeps others who ask out; all workers of a runtime have one file."""
+    """Locks out other readers; all workers of a runtime have one file."""
     end = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -249,36 +233,36 @@ def _lock(file: int, title: str) -> None:
         except BlockingIOError:
             if time.monotonic() > end:
                 raise RuntimeUnreachableError(
-                    f"{title} is being asked for its stack by somebody else"
+                    f"another process is reading the stack of {title}"
                 ) from None
             time.sleep(_PAUSE)
         else:
             return
 
 
-def _asked(
+def _read_frames(
     file: int, pid: int, thread: int, number: int, title: str
 ) -> tuple[Frame, ...]:
-    """Asks one thread; empty for one that runs no Python."""
+    """Signals one thread; empty for a thread that runs no Python."""
     bit = 1 << (number - 1)
     if _is_stopped(pid):  # it would keep the signal until it goes on
         raise RuntimeUnreachableError(_why_silent(pid, thread, title))
     masks, end = _masks(pid, thread), time.monotonic() + _MOMENT
     while masks is not None and masks.blocked & bit and time.monotonic() < end:
-        time.sleep(_PAUSE)  # it may be answering somebody else
+        time.sleep(_PAUSE)  # it may be answering another process
         masks = _masks(pid, thread)
     if masks is None or masks.blocked & bit:
-        return ()  # it has ended, or is a library's and takes no signals
+        return ()  # it has ended, or is a library's and blocks signals
     if not masks.caught & bit:  # then the signal would end the process
         raise RuntimeUnreachableError(
-            f"{title} does not take the signal any more by which it shows its stack"
+            f"{title} no longer handles the signal on which it shows its stack"
         )
     os.ftruncate(file, 0)
     if _tgkill is None or _tgkill(pid, thread, number) != 0:
         return ()
     end, looks = time.monotonic() + _PATIENCE, 0
     # Between its arrival and its handler a signal is neither pending nor blocked for a
-    # moment: what is seen twice holds.
+    # moment, so two equal looks are needed.
     while looks < 2:
         time.sleep(_PAUSE)
         masks = _masks(pid, thread)
@@ -292,11 +276,11 @@ def _asked(
 
 
 def frames_in(text: str) -> tuple[Frame, ...]:
-    """Reads what a thread has written: its frames, the outermost first."""
-    found = [_FRAME.fullmatch(line) for line in text.splitlines()]
+    """Parses the frames of a thread, the outermost first."""
+    matches = [_FRAME.fullmatch(line) for line in text.splitlines()]
     return tuple(
         _frame(frame[1], int(frame[2]) if frame[2].isdecimal() else 0, frame[3])
-        for frame in reversed(found)
+        for frame in reversed(matches)
         if frame
     )
 
@@ -314,12 +298,12 @@ def _frame(file: str, line: int, function: str) -> Frame:
 def _masks(pid: int, thread: int) -> _Masks | None:
     """Reads the signals of a thread; None if it has ended."""
     try:
-        told = Path(f"/proc/{pid}/task/{thread}/status").read_text("utf-8", "replace")
+        text = Path(f"/proc/{pid}/task/{thread}/status").read_text("utf-8", "replace")
     except OSError:
         return None
-    found = dict(re.findall(r"^(Sig\w+|Shd\w+):\s+([0-9a-f]+)$", told, re.MULTILINE))
+    masks = dict(re.findall(r"^(Sig\w+|Shd\w+):\s+([0-9a-f]+)$", text, re.MULTILINE))
     names = ("SigPnd", "SigBlk", "SigCgt")
-    return _Masks(*(int(found.get(name, "0"), 16) for name in names))
+    return _Masks(*(int(masks.get(name, "0"), 16) for name in names))
 
 
 def _name(pid: int, thread: int) -> str:
@@ -331,8 +315,8 @@ def _name(pid: int, thread: int) -> str:
 
 
 def _is_stopped(pid: int) -> bool:
-    found = usage(pid)
-    return found is not None and found.state in "tT"
+    process = usage(pid)
+    return process is not None and process.state in "tT"
 
 
 def _why_silent(pid: int, thread: int, title: str) -> str:

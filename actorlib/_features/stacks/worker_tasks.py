@@ -1,7 +1,7 @@
-"""Writes down where the tasks of this process stand, for who asks from outside.
+"""Writes where the tasks of this process stand, for another process.
 
-It runs in a handler of a signal, so between two steps of whatever the main thread does:
-it waits for nothing, and imports nothing that a loop has not brought.
+This runs in a signal handler, between two steps of the main thread's code: it waits for
+nothing, and imports nothing that a loop has not imported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 MOST_TASKS: Final = 1000
 
 _RUNNERS = ("run", "run_forever", "run_until_complete", "serve", "run_loop")
-"""What runs a loop for long, and has it at hand as one of ``_NAMES``."""
+"""The functions that run a loop, which is in their local variable of ``_NAMES``."""
 _NAMES = ("self", "loop", "methods")
 _FILES = (
     "/asyncio/",
@@ -41,16 +41,16 @@ def write_tasks(file: int, stack: FrameType | None) -> None:
     """Writes the tasks of all loops as one line.
 
     Args:
-        file: The descriptor of a file, to whose end it is written.
-        stack: Where this thread stands.
+        file: The descriptor of a file; the line is appended.
+        stack: The current frame of this thread.
     """
     tasks = [task for loop in _loops() for task in asyncio.all_tasks(loop)]
-    told = {
+    answer = {
         "pid": os.getpid(),
         "tasks": [_row(task, stack) for task in islice(tasks, MOST_TASKS)],
         "left_out": max(0, len(tasks) - MOST_TASKS),
     }
-    data = memoryview(f"{json.dumps(told)}\n".encode())
+    data = memoryview(f"{json.dumps(answer)}\n".encode())
     while data:
         data = data[os.write(file, data) :]
 
@@ -60,7 +60,7 @@ def _row(task: asyncio.Task[Any], stack: FrameType | None) -> Row:
     is_running = asyncio.current_task(task.get_loop()) is task
     frames = awaited_frames(coroutine)
     if is_running and frames:
-        # What it has called is on the stack, if it runs on this thread.
+        # Its callees are on the stack, if it runs on this thread.
         frames = _called_by(frames[0], stack) or frames
     number, method = _call_of(task, frames)
     return {
@@ -81,18 +81,18 @@ def _row(task: asyncio.Task[Any], stack: FrameType | None) -> Row:
 
 
 def _called_by(outermost: FrameType, stack: FrameType | None) -> list[FrameType]:
-    """The frames of a stack from one on, the outermost first; none if it has not it."""
-    found: list[FrameType] = []
+    """Returns the frames of a stack from one on, the outermost first, or none."""
+    frames: list[FrameType] = []
     while stack is not None:
-        found.append(stack)
+        frames.append(stack)
         if stack is outermost:
-            return found[::-1][:MOST_FRAMES]
+            return frames[::-1][:MOST_FRAMES]
         stack = stack.f_back
     return []
 
 
 def _call_of(task: asyncio.Task[Any], frames: Iterable[FrameType]) -> tuple[int, str]:
-    """Says of which call a task is: its number and its method; 0 if of none."""
+    """Returns the number and the method of a task's call; 0 if it has none."""
     for frame in frames:
         code = frame.f_code
         is_ours = code.co_filename.endswith(_RUNS_CALLS)
@@ -100,7 +100,7 @@ def _call_of(task: asyncio.Task[Any], frames: Iterable[FrameType]) -> tuple[int,
             called = frame.f_locals.get("frame")
             return (called[1], called[2]) if called else (0, "")
         break
-    # What a call has started is of it, too. Python 3.11 does not tell.
+    # A call's own tasks have its context. Python 3.11 does not show it.
     context = getattr(task, "get_context", None)
     call = None if context is None else context().get(running)
     return (0, "") if call is None else (call[0], call[1])
@@ -112,25 +112,26 @@ def _worker_id() -> str:
 
 
 def _loops() -> Iterator[asyncio.AbstractEventLoop]:
-    """Finds the loops that run in this process, on whichever thread."""
-    found: dict[int, asyncio.AbstractEventLoop] = {}
-    own = asyncio._get_running_loop()  # noqa: SLF001  # None, and no error, if there is none
+    """Lists the loops that run in this process, on any thread."""
+    loops: dict[int, asyncio.AbstractEventLoop] = {}
+    own = asyncio._get_running_loop()  # noqa: SLF001  # raises no error
     if own is not None:
-        found[id(own)] = own
+        loops[id(own)] = own
     frames = sys._current_frames().values()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # what it is for
     for inmost in frames:
         frame: FrameType | None = inmost
         while frame is not None:
             for loop in _loops_of(frame):
-                found[id(loop)] = loop
+                loops[id(loop)] = loop
             frame = frame.f_back
-    return iter(found.values())
+    return iter(loops.values())
 
 
 def _loops_of(frame: FrameType) -> Iterator[asyncio.AbstractEventLoop]:
-    """The loop that a frame runs. Of others the locals are not looked at.
+    """Yields the loop that a frame runs.
 
-    To look at them has Python keep what they were then until the function returns.
+    The locals of other frames are not read: reading makes Python keep their current
+    values until the function returns.
     """
     code = frame.f_code
     if code.co_name not in _RUNNERS or not any(f in code.co_filename for f in _FILES):

@@ -1,7 +1,7 @@
-"""Watches what workers have of devices that they share, and of the host's memory.
+"""Watches the memory of workers on shared devices and on the host.
 
-* ``tier``: watches, and acts on actors that have more of a device than granted.
-* ``judgement``: judges whether a worker takes more of a device than it was granted.
-* ``resident``: judges whether a worker has more of the host's memory than it asked for.
-* ``resident_watch``: looks every few seconds at the host's memory that workers have.
+* ``tier``: the tier ``"watchdog"``: watches, and acts on an excess of device memory.
+* ``judgement``: decides whether a worker has more of a device than it was granted.
+* ``resident``: decides whether a worker has more of the host's memory than requested.
+* ``resident_watch``: reads the host's memory of workers every few seconds.
 """

@@ -1,7 +1,7 @@
-"""Judges whether a worker takes more of a device's memory than it was granted.
+"""Decides whether a worker has more of a device's memory than it was granted.
 
-What the driver counts is more than what a program asks for: contexts and libraries take
-their part. So there is a margin, and one look is no proof: twice in a row is.
+The driver counts more than a program allocates: contexts and libraries use memory, too.
+So there is a margin, and two looks in a row must find an excess.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _MOMENTS = 3
 
 
 class Watched(NamedTuple):
-    """What is known of one worker's memory on one device.
+    """The watch of one worker's memory on one device.
 
     Attributes:
-        overs: How many looks in a row found too much.
-        is_told: Whether somebody was told.
-        moments: When it had most, in seconds since the epoch, and how many bytes; the
+        overs: The number of looks in a row with an excess.
+        is_told: Whether the excess was reported.
+        moments: The largest amounts: times in seconds since the epoch, and bytes; the
             largest first.
     """
 
@@ -35,14 +35,14 @@ class Watched(NamedTuple):
 
 
 class Overuse(NamedTuple):
-    """Tells that a worker takes more of a device than it was granted.
+    """A worker's use of more device memory than it was granted.
 
     Attributes:
-        device: What the device is called.
+        device: The name of the device.
         asked: The part of the device that it holds.
-        granted: Bytes that this stands for.
-        used: Bytes that its processes have.
-        moments: When they had most, in seconds since the epoch, and how many bytes; the
+        granted: The bytes of that part.
+        used: The bytes that its processes have.
+        moments: The largest amounts: times in seconds since the epoch, and bytes; the
             largest first.
     """
 
@@ -53,7 +53,7 @@ class Overuse(NamedTuple):
     moments: tuple[tuple[float, int], ...]
 
     def __str__(self) -> str:
-        """Says it with figures."""
+        """Describes it with numbers."""
         most = ", ".join(format_bytes(nbytes) for _, nbytes in self.moments)
         return (
             f"it has {format_bytes(self.used)} of {self.device}, and {self.asked:g} of "
@@ -63,9 +63,9 @@ class Overuse(NamedTuple):
 
 
 def limit_of(share: Share) -> int | None:
-    """Says how many bytes of a share are too many; None if nobody can.
+    """Returns the limit of a share in bytes; None for no limit.
 
-    A whole device has no limit: there is nobody beside.
+    A whole device has no limit: it has no other user.
     """
     if share.units >= UNITS or share.nbytes is None:
         return None
@@ -75,16 +75,10 @@ def limit_of(share: Share) -> int | None:
 def judge(
     watched: Watched, share: Share, used: int | None, now: float
 ) -> tuple[Watched, Overuse | None]:
-    """Decides whether somebody has to be told, once for each worker and device.
-
-    Args:
-        watched: What was known.
-        share: What the worker holds of the device.
-        used: Bytes that it has; None if nobody says.
-        now: In seconds since the epoch.
+    """Decides whether to report an excess, once for each worker and device.
 
     Returns:
-        What is known now, and what is to be told, if anything.
+        The watch after this look, and the excess to report, if any.
     """
     limit = limit_of(share)
     if used is None or limit is None or share.nbytes is None:
@@ -96,14 +90,14 @@ def judge(
     if not is_due:
         return after, None
     device = f"{share.device.kind} {share.device.id}"
-    asked = share.units / UNITS
-    return after, Overuse(device, asked, share.nbytes, used, moments)
+    part = share.units / UNITS
+    return after, Overuse(device, part, share.nbytes, used, moments)
 
 
 def _largest(
     moments: tuple[tuple[float, int], ...], latest: tuple[float, int]
 ) -> tuple[tuple[float, int], ...]:
-    """Keeps the largest; of equal ones the first, as most looks find the same."""
+    """Keeps the largest amounts; of equal ones the first, as most looks are equal."""
     if any(nbytes == latest[1] for _, nbytes in moments):
         return moments
     most_first = sorted([*moments, latest], key=lambda moment: -moment[1])

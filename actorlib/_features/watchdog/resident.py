@@ -1,11 +1,11 @@
-"""Judges whether a worker has more of the host's memory than its actor asked for.
+"""Decides whether a worker has more of the host's memory than its actor requested.
 
-What is counted is what is resident, of the worker and of all that it has started. That
-is cheap to ask, and too much: pages that processes share, as forks of one template do,
-are counted for each of them. So before somebody is told, the kernel is asked for the
-proportional size, which divides such pages among those who have them. It is dear, as
-the kernel walks over every page: it is asked once for each time that an actor grows
-over what it asked for, and what was shared by then is taken off from there on.
+The resident memory of the worker and of all its descendants counts. That is cheap to
+read, but too much: shared pages, as in forks of one template, are counted for each
+process. So before a report the kernel's proportional size is read, which divides shared
+pages among their users. It is expensive, as the kernel walks over every page: it is
+read once each time that an actor grows over its request, and the shared part at that
+time is subtracted from then on.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _IN_A_ROW = 2
 
 
 class Watched(NamedTuple):
-    """What is known of one worker's memory.
+    """The watch of one worker's memory.
 
     Attributes:
-        overs: How many looks in a row found too much.
-        shared: Bytes that are counted and are others', too.
-        is_told: Whether somebody was told.
+        overs: The number of looks in a row with an excess.
+        shared: Counted bytes that other processes share.
+        is_told: Whether the excess was reported.
     """
 
     overs: int = 0
@@ -30,15 +30,10 @@ class Watched(NamedTuple):
 
 
 def judge(watched: Watched, asked: int, used: int) -> tuple[Watched, bool]:
-    """Decides whether the proportional size of a worker has to be asked for.
-
-    Args:
-        watched: What was known.
-        asked: Bytes that the actor asked for.
-        used: Bytes that are resident.
+    """Decides whether the proportional size of a worker has to be read.
 
     Returns:
-        What is known now, and whether to ask, and then to call ``confirm``.
+        The watch after this look, and whether to read the size and call ``confirm``.
     """
     overs = watched.overs + 1 if used - watched.shared > asked else 0
     is_due = overs >= _IN_A_ROW and not watched.is_told
@@ -48,17 +43,17 @@ def judge(watched: Watched, asked: int, used: int) -> tuple[Watched, bool]:
 def confirm(
     watched: Watched, asked: int, used: int, proportional: int | None
 ) -> Watched:
-    """Decides whether somebody has to be told, now that more is known.
+    """Decides whether to report an excess, from the proportional size.
 
     Args:
-        watched: What was known.
-        asked: Bytes that the actor asked for.
-        used: Bytes that are resident.
-        proportional: Those without what is others' of shared pages; None where the
-            kernel does not say, and then nothing is taken off.
+        watched: The watch before this look.
+        asked: Bytes that the actor requested.
+        used: Resident bytes.
+        proportional: The proportional size in bytes; None if unknown: then nothing is
+            subtracted.
 
     Returns:
-        What is known now: ``is_told`` if it is to be told.
+        The watch after this look: ``is_told`` if the excess is to be reported.
     """
     real = used if proportional is None else min(used, proportional)
     if real > asked:

@@ -1,8 +1,8 @@
-"""Looks every few seconds at the host's memory that workers have.
+"""Reads the host's memory of workers every few seconds.
 
-Only those are looked at whose actors or functions said ``memory=``; where there are
-none there is no task and nothing is read. A look reads one file for each process of the
-machine, in a thread. ``resident`` judges.
+Only workers whose actors or functions set ``memory=`` are watched; without them there
+is no task and nothing is read. A look reads one file for each process of the machine,
+in a thread. ``resident`` decides.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ T = TypeVar("T")
 
 
 class _Entry:
-    """What is kept of one worker."""
-
     __slots__ = ("asked", "label", "used", "watched")
 
     def __init__(self, label: Callable[[], str], asked: int | None) -> None:
@@ -46,10 +44,10 @@ class _Entry:
 
 @final
 class ResidentWatch:
-    """Watches the host's memory that workers have.
+    """Watches the host's memory of workers.
 
     Args:
-        host: The machine; one without ``/proc`` shows nothing, and nobody is told.
+        host: The machine; without ``/proc`` nothing is watched.
     """
 
     def __init__(self, host: Host) -> None:
@@ -62,13 +60,13 @@ class ResidentWatch:
     def entered(
         self, worker: HasPid, label: Callable[[], str], asked: int | None
     ) -> None:
-        """Looks at a worker from now on.
+        """Watches a worker from now on.
 
         Args:
             worker: The worker.
-            label: Says what it is called in messages, when there is one.
-            asked: Bytes that it asked for; None if nobody is to be told of more, as it
-                cannot have more.
+            label: Returns the name of its actor in messages.
+            asked: Bytes that it requested; None to report no excess, as it cannot have
+                more.
         """
         if self._is_closed or self._host.system != "linux":
             return
@@ -77,25 +75,24 @@ class ResidentWatch:
             self._look_later()
 
     def left(self, worker: HasPid) -> None:
-        """Looks no more at a worker, whose process is gone."""
+        """Stops watching a worker that has ended."""
         self._entries.pop(worker, None)
         if not self._entries:
             self._stop_timer()
 
     def used(self, worker: HasPid | None) -> int | None:
-        """Says how many bytes a worker had at the last look; None before that."""
+        """Returns the bytes of a worker at the last look; None before that."""
         entry = self._entries.get(worker) if worker is not None else None
         return None if entry is None else entry.used
 
     async def aclose(self) -> None:
-        """Looks no more."""
         self._is_closed = True
         self._entries.clear()
         self._stop_timer()
         if self._asked is not None:
             await asyncio.wait({self._asked})
 
-    # A timer and callbacks: a task would be there all the time, to look now and then.
+    # A timer and callbacks: a task would exist all the time for a rare look.
 
     def _look_later(self) -> None:
         if self._timer is None and self._entries:
@@ -113,7 +110,7 @@ class ResidentWatch:
         self._ask(partial(resident_sizes, self._host, pids), self._judge)
 
     def _ask(self, work: Callable[[], T], take: Callable[[T], None]) -> None:
-        """Has a thread read, which may take a while; takes what it has read."""
+        """Runs ``work`` in a thread, as it may take long; ``take`` gets the result."""
         loop = asyncio.get_running_loop()
         self._asked = loop.run_in_executor(None, work)
         self._asked.add_done_callback(partial(self._answered, take))
@@ -124,14 +121,14 @@ class ResidentWatch:
             return
         try:
             take(answer.result())
-        except Exception:  # noqa: BLE001  # around a callback that nobody awaits
-            _log.exception("the host's memory is watched no more: a bug in actorlib")
+        except Exception:  # noqa: BLE001  # around a callback without a caller
+            _log.exception("the watch of the host's memory ends: a bug in actorlib")
 
-    def _judge(self, seen: Mapping[int, Resident]) -> None:
+    def _judge(self, memory: Mapping[int, Resident]) -> None:
         due: list[tuple[HasPid, Resident]] = []
         # Workers come and go while a thread reads.
         for worker, entry in self._entries.items():
-            its = seen.get(worker.pid)
+            its = memory.get(worker.pid)
             if its is None:
                 continue
             entry.used = its.nbytes
@@ -157,7 +154,7 @@ class ResidentWatch:
                 continue
             entry.watched = confirm(entry.watched, entry.asked, its.nbytes, real)
             if entry.watched.is_told:
-                _tell(entry, worker.pid, its, real)
+                _warn(entry, worker.pid, its, real)
         self._look_later()
 
 
@@ -166,13 +163,13 @@ def _proportional(host: Host, workers: Iterable[Collection[int]]) -> list[int | 
     return [proportional_size(host, pids) for pids in workers]
 
 
-def _tell(entry: _Entry, pid: int, its: Resident, real: int | None) -> None:
+def _warn(entry: _Entry, pid: int, its: Resident, real: int | None) -> None:
     count = len(its.pids)
     with suppress(Exception):  # a handler of the user's may raise
         warn(
             "%s (pid %d) has %s of the host's memory%s, and memory='%s' was asked for. "
-            "Ask for as much as it takes: others are placed where there is no room for "
-            "them",
+            "Ask for as much as it uses: else others are placed where there is no room "
+            "for them",
             entry.label(),
             pid,
             format_bytes(its.nbytes if real is None else real),

@@ -1,9 +1,9 @@
-"""Watches the memory that workers have: of devices that they share, and of the host.
+"""The tier ``"watchdog"``: watches the memory of workers on devices and on the host.
 
-What is done about an actor with more of a device than it was granted is said by
-``device_memory_overuse=``, of the actor or else of ``init``: the log tells of it in any
-case, and then it is left alone, ended, or the program is called back. Of the host's
-memory the log tells.
+``device_memory_overuse=``, of the actor or else of ``init``, decides about an actor
+with more device memory than it was granted: it is left alone, ended, or the program is
+called back. The log has a warning in any case. An excess of the host's memory is only
+logged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _EXCEEDED = "device memory exceeded"
 _STRANGE: Final = LIMIT
-"""Seconds after which a process that cannot be seen is not one that has just ended."""
+"""Seconds after which an invisible process is not one that has just ended."""
 _log = logging.getLogger("actorlib")
 
 
@@ -99,10 +99,10 @@ class Watchdog(Tier):
                 if overuse is not None and (worker := self._find(process)) is not None:
                     self._respond(worker, overuse)
         for process in gpus.strangers(devices, _STRANGE):
-            gpus.lower(_strange(process))
+            gpus.lower(_why_strange(process))
 
     def _respond(self, worker: Supervised, overuse: Overuse) -> None:
-        """Does what was asked for an actor that has too much."""
+        """Acts on an excess as the options say."""
         record = worker.record
         action = (
             record.options.device_memory_overuse
@@ -133,7 +133,7 @@ class Watchdog(Tier):
     ) -> None:
         watch = self._resident
         if watch is None:
-            from actorlib._features.watchdog.resident_watch import ResidentWatch  # noqa: PLC0415  # few say memory=
+            from actorlib._features.watchdog.resident_watch import ResidentWatch  # noqa: PLC0415  # few set memory=
 
             watch = self._resident = ResidentWatch(self.site.host)
         watch.entered(process, label, asked)
@@ -157,15 +157,14 @@ def _error(
     )
 
 
-def _strange(process: Listed) -> str:
+def _why_strange(process: Listed) -> str:
     if process.pid == UNLISTED:
         return (
-            "NVML lists nobody on a device of which "
+            "NVML lists no process on a device of which "
             f"{format_bytes(process.nbytes, UNKNOWN)} are in use, as in many "
-            "containers: who has how much cannot be told"
+            "containers: the memory of each process is unknown"
         )
     return (
-        f"NVML lists pid {process.pid}, which cannot be seen from here (it may be of "
-        "another pid namespace): whose memory that is cannot be told, and it is not "
-        "waited for"
+        f"NVML lists pid {process.pid}, which is invisible here (it may be of another "
+        "pid namespace): its worker is unknown, and no drain waits for it"
     )

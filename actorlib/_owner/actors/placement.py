@@ -96,7 +96,7 @@ class ActorPlacement:
         if process.exited.done():
             # A task that awaits the end of a process may continue before the callback
             # that begins the drain.
-            gpus.left(process)
+            gpus.drain_worker(process)
         return gpus.drains.of(process)
 
     def device_memory(self) -> dict[str, int]:
@@ -156,7 +156,9 @@ class ActorPlacement:
             return
         self.returns_to = frozenset(share.device for share in lease.shares)
         if gpus is not None and process is not None:
-            gpus.left(process)  # no actor gets it before the driver has freed it
+            gpus.drain_worker(
+                process
+            )  # no actor gets it before the driver has freed it
         self.give_back()
 
     def granted_again(self) -> asyncio.Future[Lease]:
