@@ -38,7 +38,7 @@ says who is measured beside actorlib, ``--json`` prints JSON alone, ``--out`` sa
 JSON, tables and plots are kept.
 
 ``python -m benchmarks compare OLD NEW`` measures two versions of actorlib in turns, for
-each row of the README's table and more, and prints the ratio of their costs.
+each row of docs/explanation/benchmarks.md and more. It prints the ratio of their costs.
 
 A file holds its plan (jobs, rows, targets), then everybody who is measured for it
 (actorlib, the floors, the peers), each a function ``measure_NAME`` that runs in an

@@ -2,9 +2,9 @@
 
 ``python -m docs.building.typecheck`` prints the errors. The blocks of a page become
 modules in a temporary folder, in which each line keeps its number, so an error names
-the page and the line. A file that readers write is a module, and so is a program. The
-other blocks of a page, which readers type one after another, are the body of one
-``async def``, as both checkers refuse an ``await`` outside of one.
+the page and the line. A file that readers write is a module, and so is a program with
+the blocks that continue it. Blocks that readers type into a notebook are the body of
+one ``async def``, as both checkers refuse an ``await`` outside of one.
 
 The options suit users who write no annotations: mypy's defaults, with the plugin and
 with the bodies of functions without annotations, and pyright's standard mode.
@@ -85,19 +85,19 @@ def modules_of(name: str, page: Page) -> Iterator[tuple[str, str]]:
         The name of each file, and its text.
     """
     stem = name.replace("/", "__").replace("-", "_").replace(".", "_")
+    for program in page.programs:
+        file = program.block.file or f"{stem}_{program.block.line}.py"
+        yield file, program.source(with_wrong=True)
     for block in page.blocks:
-        if block not in page.typed:
-            file = block.file or f"{stem}_{block.line}.py"
-            yield file, "\n" * (block.line - 1) + block.code
+        if block.file is not None and not block.is_program:
+            yield block.file, "\n" * (block.line - 1) + block.code
     if page.typed:
         yield f"{stem}.py", _session(page)
 
 
 def _session(page: Page) -> str:
-    """Makes a function of what readers type; its head stands in the title's lines."""
+    """Makes a function of the blocks that readers type; its head is in line 2."""
     lines = ["", "async def session():"]
-    if not page.starts_runtime:  # see docs/how-to/index.md
-        lines = ["import actorlib", "async def session(runtime: actorlib.Runtime):"]
     for block in page.typed:
         lines += [""] * (block.line - 1 - len(lines))
         lines += [line and f"    {line}" for line in block.code.splitlines()]
