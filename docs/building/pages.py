@@ -3,7 +3,8 @@
 A block that starts an event loop is a *program*: readers paste it into a file. Blocks
 behind it *continue* it. Their code belongs at the end of ``main()`` of that program,
 inside its last ``async with``; a program without ``main()`` is continued at its end.
-The first line of such a block is a comment that says so.
+The first line of such a block is a comment that says so. A program that is not run is
+not continued.
 
 Comments of a page are for the tests and the site. Each stands on lines of its own:
 
@@ -238,24 +239,25 @@ class Page:
     @property
     def programs(self) -> list[Program]:
         """Its programs, files too, each with the blocks that continue it."""
-        programs: list[Program] = []
-        for block in self.blocks:
-            if block.is_program:
-                programs.append(Program(block))
-            elif programs and block.file is None:
-                programs[-1].continuations.append(block)
-        return programs
+        return self._split()[1]
 
     @property
     def typed(self) -> list[Block]:
-        """The blocks before the first program: readers type them into a notebook."""
-        blocks: list[Block] = []
+        """The blocks that continue no program: readers type them into a notebook."""
+        return self._split()[0]
+
+    def _split(self) -> tuple[list[Block], list[Program]]:
+        typed: list[Block] = []
+        programs: list[Program] = []
+        target = typed
         for block in self.blocks:
             if block.is_program:
-                break
-            if block.file is None:
-                blocks.append(block)
-        return blocks
+                programs.append(Program(block))
+                if block.why_not is None:
+                    target = programs[-1].continuations
+            elif block.file is None:
+                target.append(block)
+        return typed, programs
 
     def _line(self, offset: int) -> int:
         return self.text.count("\n", 0, offset) + 1
