@@ -372,7 +372,7 @@ def test_findings_when_reported_then_those_that_the_page_expects_are_left_out() 
 
     assert lines == [
         "types.md:4: mypy: no ref",
-        "types.md:11: mypy accepts it, and the page says that it is wrong",
+        "types.md:11: mypy accepts it, and the page marks it as wrong",
         "types.md:16: mypy: no such class",
     ]
 

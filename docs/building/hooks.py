@@ -116,7 +116,7 @@ def _published(link: re.Match[str], path: str, config: MkDocsConfig) -> str:
     if target.is_relative_to(docs) or not target.exists():
         return link[0]
     repository = str(config.extra["repository"]).rstrip("/")
-    if not repository:  # there is no address to link to
+    if not repository:  # no address to link to
         return link[1]
     kind = "tree" if target.is_dir() else "blob"
     where = target.relative_to(ROOT).as_posix()

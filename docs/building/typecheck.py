@@ -63,9 +63,9 @@ class Finding:
 
     Attributes:
         checker: One of ``CHECKERS``.
-        file: The file that it was found in.
-        line: The line there, from 1.
-        text: What it says.
+        file: The file with the error.
+        line: The line in the file, from 1.
+        text: The message.
     """
 
     checker: str
@@ -107,15 +107,15 @@ def _session(page: Page) -> str:
 def complaints(
     findings: Iterable[Finding], pages: Mapping[str, Page], files: Mapping[Path, str]
 ) -> list[str]:
-    """Lists what is wrong: what should be accepted and is not, and the reverse.
+    """Lists lines that a checker rejects against the page, or accepts against it.
 
     Args:
-        findings: What the checkers have found.
+        findings: The errors of the checkers.
         pages: The pages by their paths.
-        files: The path of the page that each file was made of.
+        files: The path of the page of each file.
 
     Returns:
-        A line for each, which names the page, or the example, and the line there.
+        A line for each, with the page or the example and its line.
     """
     rows: list[tuple[str, int, str]] = []
     rejected: set[tuple[str, str, int]] = set()
@@ -131,7 +131,7 @@ def complaints(
             rows.append((name, finding.line, f"{finding.checker}: {text}"))
     for name, page in pages.items():
         rows += [
-            (name, line, f"{checker} accepts it, and the page says that it is wrong")
+            (name, line, f"{checker} accepts it, and the page marks it as wrong")
             for block in page.blocks
             if block.is_wrong
             for line in _lines_with_code(block)
@@ -143,8 +143,8 @@ def complaints(
 
 def _block_at(page: Page | None, line: int) -> Block | None:
     blocks = [] if page is None else page.blocks
-    found = [block for block in blocks if block.line <= line]
-    return found[-1] if found else None
+    earlier = [block for block in blocks if block.line <= line]
+    return earlier[-1] if earlier else None
 
 
 def _lines_with_code(block: Block) -> list[int]:
@@ -233,20 +233,20 @@ def _output(checker: str, *words: str, cwd: Path) -> str:
 
 
 def main() -> int:
-    """Checks everything; prints what is wrong, and returns 1 if there is something."""
+    """Checks everything and prints the errors; returns 1 if there are any."""
     docs = (p for p in (ROOT / "docs").rglob("*.md") if p.parent.name != "decisions")
     paths = [ROOT / "README.md", *sorted(docs)]
     pages = {_relative(path): Page.of(path) for path in paths}
     notebooks = sorted((ROOT / "examples").rglob("*.ipynb"))
     pages |= {_relative(path): _notebook(path) for path in notebooks}
-    found = check(pages, [ROOT / "examples"])
-    sys.stdout.write("".join(f"{line}\n" for line in found))
-    sys.stdout.write(f"{len(found)} errors in {len(pages)} pages and the examples\n")
-    return 1 if found else 0
+    errors = check(pages, [ROOT / "examples"])
+    sys.stdout.write("".join(f"{line}\n" for line in errors))
+    sys.stdout.write(f"{len(errors)} errors in {len(pages)} pages and the examples\n")
+    return 1 if errors else 0
 
 
 def _notebook(path: Path) -> Page:
-    """A notebook as a page: the lines of errors are those of its cells, all counted."""
+    """Makes a page of a notebook; lines count all cells."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     return Page("# Notebook\n\n" + "\n".join(f"```python\n{c}\n```\n" for c in codes))
