@@ -276,7 +276,7 @@ WORK: Final = (
     _decided(10),
     _decided(100_000),
 )
-"""Every row of docs/explanation/benchmarks.md, and what the redesign watches besides."""
+"""Every row of docs/explanation/benchmarks.md, and rows for changes of the design."""
 
 
 def main(words: Sequence[str]) -> None:

@@ -24,10 +24,10 @@ _SORTS: Final = {
 }
 
 _NOTES = (
-    "Cells: median of the rounds, then min..max. Ratios are taken round by round.",
-    "from the owner: the same actor, called by the program on uvloop in the same run.",
-    "Everybody is left to the scheduler. Four pairs need eight CPUs to show what they "
-    "can do; with fewer they share what there is.",
+    "Cells: median of the rounds, then min..max. Ratios are computed for each round.",
+    "from the owner: the program calls the same actor, on uvloop in the same run.",
+    "No process is bound to a CPU. Four pairs need eight CPUs to scale; with fewer "
+    "they share the CPUs.",
 )
 
 

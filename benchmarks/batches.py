@@ -31,10 +31,10 @@ _MAPS = {
 }
 
 _NOTES = (
-    "actorlib: h.echo.map(items). xoscar: batch of an extensible method that has no "
-    "batch of its own, so that every call is run. process pool: Pool(1).map with all "
-    "items in one chunk. Ray and distributed have nothing of the kind for actors.",
-    "Maps: 50,000 small items in chunks of 100 by two workers, iterated over. process "
+    "actorlib: h.echo.map(items). xoscar: batch of an extensible method without its "
+    "own batch, so that every call runs. process pool: Pool(1).map with all items in "
+    "one chunk. Ray and distributed have no equivalent for actors.",
+    "Maps: iteration over 50,000 small items in chunks of 100 by two workers. process "
     "pool: Pool(2).imap_unordered.",
 )
 

@@ -31,9 +31,9 @@ _OFF: Final = "off"
 _ACTORS: Final = 50
 
 _NOTES = (
-    "Actors of 0.001 of a logical GPU, made fifty at a time and ended, timed to their "
-    "first answers; then calls of one of them, awaited one by one and a thousand at a "
-    "time. With enforcement='auto', compared with 'off' (not shown).",
+    "Actors with 0.001 of a logical GPU, created fifty at a time and ended, until "
+    "their first answers. Then calls of one of them, awaited one by one and a thousand "
+    "at a time. With enforcement='auto', compared with 'off' (not shown).",
 )
 
 

@@ -31,9 +31,9 @@ _ROWS: Final = (
 )
 
 _NOTES = (
-    "Cells: median of the rounds, then min..max. Ratios are taken round by round.",
-    "The same program, once with engine='local' and once with engine='ray', which "
-    "starts a cluster of one machine.",
+    "Cells: median of the rounds, then min..max. Ratios are computed for each round.",
+    "The same program with engine='local' and with engine='ray', which starts a "
+    "cluster of one machine.",
 )
 
 

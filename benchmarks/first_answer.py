@@ -23,11 +23,11 @@ from benchmarks._cases import (
 from benchmarks._subject import Figures, main, middle
 
 _NOTES = (
-    "One fractional actor is made, asked once and killed; the next one is made when "
-    "nothing is left to do.",
-    "Ray has as many idle worker processes as CPUs when it starts, here two. The first "
-    "actors take those: they are the fastest, and the median is of later ones.",
-    "process pool: a ProcessPoolExecutor with one worker, by fork, from its making to "
+    "A fractional actor is created, called once and killed. The next one is created "
+    "when the runtime is idle.",
+    "Ray starts with as many idle worker processes as CPUs, here two. The first actors "
+    "use them and are the fastest; the median is of later ones.",
+    "process pool: a ProcessPoolExecutor with one forked worker, from its creation to "
     "its first answer.",
 )
 

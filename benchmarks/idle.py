@@ -38,10 +38,10 @@ _ROWS = (
 """A title, its unit, the subject's name of it, and what is aimed at."""
 
 _NOTES = (
-    "Memory is the proportional set size: bytes that processes share are divided among "
-    "them. CPU: of all processes together, the owner with them, as a share of one CPU; "
-    "the aim is none, but to read the figures takes a millisecond or two.",
-    "process pool: as many workers, by fork.",
+    "Memory is the proportional set size: shared bytes are divided among the "
+    "processes. CPU: of all processes including the owner, as a share of one CPU. The "
+    "target is zero, but reading the figures takes a millisecond or two.",
+    "process pool: the same number of forked workers.",
 )
 
 

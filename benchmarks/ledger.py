@@ -124,17 +124,17 @@ _SITUATIONS = (
 )
 
 _NOTES = (
-    f"{_SMALLEST!r} is actorlib on the smallest machine. Seconds of the processor.",
+    f"{_SMALLEST!r} is actorlib on the smallest machine. CPU seconds.",
     "A decision is an acquire and a release of a random lease, on a machine that stays "
-    "half full; in the line, a release, a grant to the first of 1,000 waiters and a "
-    "newcomer put behind them, on a full one. Wishes are resolved before, except that "
-    "near and apart name the devices of a random actor each time.",
-    "floor: heappush, heappop, two writes to a dict and the random choice of what is "
-    "given back, inline. list scan: a list of free amounts, scanned for the best fit.",
-    "The garbage collector is on, as it is for users. One full collection right before "
-    "each measurement makes it start from the same counts; a steady state makes no "
-    "garbage that it has to look for, while acquires alone pay for what it looks "
-    "through as the leases become more.",
+    "half full. In the queue rows it is a release, a grant to the first of 1,000 "
+    "waiting requests and a new request behind them, on a full machine. Options are "
+    "resolved before, but near and apart name the devices of a random actor each time.",
+    "floor: heappush, heappop, two writes to a dict and the random choice of the "
+    "released lease, inline. list scan: a list of free amounts, searched for the best "
+    "fit.",
+    "The garbage collector is on, as it is for users. A full collection right before "
+    "each measurement gives equal starting counts. A steady state creates no garbage, "
+    "while the cost of acquires alone includes scans of the growing number of leases.",
 )
 
 

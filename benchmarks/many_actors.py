@@ -22,11 +22,11 @@ _EACH: Final = 5 * 2**20
 """More bytes than the machine needs for an actor: 3 MiB, the kernel's among them."""
 
 _NOTES = (
-    "Fractional actors, made a hundred at a time, timed until the last first answer of "
-    "a hundred is there; all that were made before stay alive.",
-    "Before, as much memory is written to and freed as all of them need: a virtual "
-    "machine that has to ask its host for each new page would make the later hundreds "
-    "slow, whatever the runtime does.",
+    "Fractional actors, created a hundred at a time, until the last first answer of a "
+    "hundred. All earlier ones stay alive.",
+    "Before, the benchmark writes and frees the memory that all of them need. "
+    "Otherwise a virtual machine requests each new page from its host, which slows "
+    "down the later hundreds of any runtime.",
 )
 
 

@@ -25,9 +25,9 @@ _WHO: Final = {
 
 _NOTES = (
     "Calls of one actor, awaited one by one and a thousand at a time, compared with "
-    "calls that nobody looks at (not shown). prometheus() counts every call and takes "
-    "the times of about a hundred a second; a span is made for every call, and none "
-    "is recorded where there is no provider.",
+    "unobserved calls (not shown). prometheus() counts every call and measures the "
+    "times of about a hundred a second. Every call has a span, which is not recorded "
+    "without a provider.",
 )
 
 

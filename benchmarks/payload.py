@@ -35,13 +35,13 @@ _EDGE: Final = tuple(1 << power for power in range(16, 23))
 _GOALS: Final = (Target(bound=0.7, against=FLOOR), Target(bound=3, against=RAY))
 
 _NOTES = (
-    "floor: one copy into warm shared memory in the process that measures, without "
-    "any call; 1 MB is then in the caches of one CPU, and copied in less time than it "
-    "takes to wake another one.",
-    "argument: a call with the array that gives its last number. result: a call that "
-    "gives an array which lies ready in the actor. Medians of the trips of a round.",
+    "floor: one copy into warm shared memory within the measuring process, without any "
+    "call. 1 MB is then in the caches of one CPU, and copied faster than another CPU "
+    "wakes.",
+    "argument: a call with the array that returns its last number. result: a call that "
+    "returns an array from the memory of the actor. Medians of the trips of a round.",
     "Ray: by value, which it puts into its store itself. xoscar: buffers beside the "
-    "pickle, by a Unix socket. distributed: an actor, asynchronous client.",
+    "pickle, over a Unix socket. distributed: an actor, asynchronous client.",
 )
 
 

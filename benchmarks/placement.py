@@ -59,15 +59,15 @@ _RAY_AT_BEST: Final = 16
 """The wave in which Ray makes the most actors a second; larger ones take it minutes."""
 
 _NOTES = (
-    "The start of the runtime is not part of a wave. Ray has no preload. "
-    f"'of {_RAY_AT_BEST}': measured in a wave of so many, where its rate is highest.",
-    "floor: a bare Python process forks children that write one byte and stay; for "
-    "spawn, bare 'python -c pass', as many at a time as there are CPUs.",
-    "loaded floor: the same forks, of a process that has imported what ours has: "
+    "The start of the runtime is not part of a wave. Ray has no preload. 'of "
+    f"{_RAY_AT_BEST}': measured in a wave of that size, at its highest rate.",
+    "floor: a bare Python process forks children that write one byte and stay. For "
+    "spawn: bare 'python -c pass', one for each CPU at a time.",
+    "loaded floor: the same forks by a process with the imports of our template: "
     f"{', '.join(_NEEDED)}.",
-    "process pool: ProcessPoolExecutor with fork, in the spawn rows with spawn; its "
-    "waves are of workers, with the start of the pool, as are those of xoscar (a pool "
-    "of so many processes) and distributed (a cluster of so many workers).",
+    "process pool: ProcessPoolExecutor with fork, in the spawn rows with spawn. Its "
+    "waves are of workers, and include the start of the pool, as do those of xoscar (a "
+    "pool of that many processes) and distributed (a cluster of that many workers).",
 )
 
 

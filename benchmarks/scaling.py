@@ -29,12 +29,12 @@ _LOSS: Final = 0.8
 
 _NOTES = (
     "Windows of 1,000 calls that end in one gather (Ray: one ray.get). The pairs scale "
-    "if they reach as many times the rate of one pair as there are pairs of cores, "
-    "less a fifth.",
-    "Callers keep the handle that they were made with: who drops it and gets it anew "
-    "is introduced anew, and calls by way of the owner until then.",
-    "CPU of the owner: what the process of the runtime spends while the pairs call "
-    "one another, of one CPU (Ray: the driver).",
+    "if their rate is that of one pair times the number of pairs of cores, minus a "
+    "fifth.",
+    "Callers keep their first handle. A caller that drops it and gets another one "
+    "needs a new link, and calls through the owner until then.",
+    "CPU of the owner: the CPU time of the runtime's process while the pairs call each "
+    "other, as a share of one CPU (Ray: the driver).",
 )
 
 

@@ -23,10 +23,10 @@ from benchmarks._cases import (
 from benchmarks._subject import Figures, main, middle
 
 _NOTES = (
-    "One reader, one generator method, small numbers; nothing is said of backpressure. "
-    "actorlib and Ray give a ref for each item, which is awaited (Ray: the better one "
-    "of ray.get and await); xoscar fetches an item when it is asked for. distributed "
-    "and the standard library have no such thing.",
+    "One reader, one generator method, small numbers, default backpressure. actorlib "
+    "and Ray return a ref for each item, which is awaited (Ray: the better of ray.get "
+    "and await); xoscar fetches each item on request. distributed and the standard "
+    "library have no equivalent.",
 )
 
 

@@ -33,9 +33,9 @@ _GOALS: Final = {
 _NOTES = (
     "floor: msgpack frames over a socket pair to one far end, with a future for each "
     "call and no pool; see benchmarks.calls.",
-    "Everybody has two processes to run calls in, and is left to the scheduler. "
-    "process pool: ProcessPoolExecutor, each call a chunk of its own. Ray: the better "
-    "one of ray.get and await. distributed: windows by one map and one gather.",
+    "Each subject has two processes to run calls in, not bound to a CPU. process pool: "
+    "ProcessPoolExecutor, each call in its own chunk. Ray: the better of ray.get and "
+    "await. distributed: windows by one map and one gather.",
 )
 
 

@@ -35,9 +35,7 @@ _PROGRAMS = {
     DASK: ("_with_distributed", "distributed"),
 }
 
-_NOTES = (
-    "From the start of the interpreter until it has ended. process pool: one worker.",
-)
+_NOTES = ("From the start of the interpreter until its end. process pool: one worker.",)
 
 
 def make_plan(scale: Scale) -> Plan:
