@@ -30,6 +30,41 @@ MODULES = (
 _FEW = 3
 """At most this number of choices appear in place of the value of an argument."""
 
+OPTIONS = {
+    "Engine": ["engine", "address"],
+    "Resources": [
+        *["num_cpus", "num_gpus", "gpu_memory", "memory", "resources"],
+        *["accelerator_type", "devices", "device_memory"],
+    ],
+    "Placement": [
+        *["placement", "device", "near", "apart_from", "placement_group"],
+        *["placement_group_bundle_index", "placement_group_capture_child_tasks"],
+        *["scheduling_strategy", "infeasible"],
+    ],
+    "Visibility and enforcement": [
+        *["accelerators", "enforcement", "mps_thread_percentage"],
+        *["device_memory_overuse", "torch", "mask_form"],
+    ],
+    "Calls": [
+        *["max_concurrency", "concurrency_groups", "concurrency_group"],
+        *["max_pending_calls", "max_unread_items", "allow_out_of_order_execution"],
+        *["timeout", "num_returns", "backpressure", "detach", "max_calls"],
+        *["max_retries", "max_task_retries", "retry_exceptions"],
+    ],
+    "Name and life": [
+        *["name", "namespace", "get_if_exists", "lifetime", "max_restarts"],
+        *["restart_window", "restart_backoff", "runtime_env", "grace"],
+    ],
+    "Start of workers": ["preload", "start_method"],
+    "Shared memory": ["object_store_memory", "object_store_full", "share_above"],
+    "Observation": [
+        *["log_to_driver", "log_level", "control", "dashboard", "middleware"],
+        "actor_history",
+    ],
+}
+"""The groups of options, in the order in which the reference shows them."""
+
+_RULE = "|---|---|---|---|"
 _BESIDE = {"__version__", "exceptions"}
 _SHOWN = re.compile(r"^::: (actorlib[\w.]*)$|\{ #(actorlib[\w.]*) \}", re.MULTILINE)
 _WRONG: tuple[object, ...] = (
@@ -103,25 +138,54 @@ def refusals(made: Callable[..., object], name: str) -> list[str]:
 
 
 def options(made: type[Any]) -> str:
-    """Describes every option of a class: type, default, meaning, errors.
+    """Describes every option of a class: a table of all, then each by its group.
 
     Args:
         made: The dataclass with the options as its fields.
     """
     texts = attributes(made)
-    return "\n".join(
-        _option(made, field, texts[field.name])
-        for field in dataclasses.fields(made)
-        if field.init
+    groups = _grouped(field for field in dataclasses.fields(made) if field.init)
+    rows = [
+        _row(made, field, texts[field.name])
+        for fields in groups.values()
+        for field in fields
+    ]
+    parts = ["\n".join(["| option | type | default | meaning |", _RULE, *rows])]
+    for group, fields in groups.items():
+        parts.append(f"### {group}\n")
+        parts += [_option(made, field, texts[field.name]) for field in fields]
+    return "\n\n".join(parts)
+
+
+def _grouped(
+    fields: Iterable[dataclasses.Field[Any]],
+) -> dict[str, list[dataclasses.Field[Any]]]:
+    groups: dict[str, list[dataclasses.Field[Any]]] = {name: [] for name in OPTIONS}
+    groups["Others"] = []
+    group_of = {name: group for group, names in OPTIONS.items() for name in names}
+    for field in fields:
+        groups[group_of.get(field.name, "Others")].append(field)
+    return {group: members for group, members in groups.items() if members}
+
+
+def _row(made: type, field: dataclasses.Field[Any], text: str) -> str:
+    sentence = re.split(r"(?<=\.)\s", text.replace("``", "`"))[0]
+    return (
+        f"| [`{field.name}`](#{_anchor(made, field)}) | `{_type(field.type)}` "
+        f"| `{field.default!r}` | {sentence} |"
     )
 
 
+def _anchor(made: type, field: dataclasses.Field[Any]) -> str:
+    return f"{made.__name__.removesuffix('Options').lower()}-{field.name}"
+
+
 def _option(made: type, field: dataclasses.Field[Any], text: str) -> str:
-    prefix = made.__name__.removesuffix("Options").lower()
     errors = "\n".join(refusals(made, field.name))
-    shown = f"\n```text\n{errors}\n```\n" if errors else ""
+    folded = indent(f"```text\n{errors}\n```", "    ")
+    shown = f'\n??? note "Errors"\n\n{folded}\n' if errors else ""
     return (
-        f"### {field.name} {{ #{prefix}-{field.name} }}\n\n`{_type(field.type)}`\n\n"
+        f"#### {field.name} {{ #{_anchor(made, field)} }}\n\n`{_type(field.type)}`\n\n"
         f"{text.replace('``', '`')}\n{shown}"
     )
 
