@@ -33,7 +33,8 @@ BLOCKS = [(name, block) for name, page in PAGES.items() for block in page.blocks
 EARLY = "tutorial/"
 NOTEBOOKS = {"how-to/notebooks.md"}
 """Pages whose blocks are cells of a notebook."""
-NO_CODE_OF_READERS = {"explanation/trust.md"}
+FRAGMENTS = {"explanation/trust.md"}
+"""Pages whose code is a line for the reader's own program."""
 
 needs_checkers = pytest.mark.skipif(
     not (importlib.util.find_spec("mypy") and importlib.util.find_spec("basedpyright")),
@@ -127,7 +128,7 @@ def test_file_of_tests_when_run_then_its_tests_pass(
 def test_page_when_it_has_code_then_its_first_block_is_a_program_or_a_file() -> None:
     for name, page in PAGES.items():
         shown = [block for block in page.blocks if not block.is_hidden]
-        if shown and name not in NOTEBOOKS | NO_CODE_OF_READERS:
+        if shown and name not in NOTEBOOKS | FRAGMENTS:
             assert shown[0].is_program or shown[0].file, f"{name}:{shown[0].line}"
 
 
