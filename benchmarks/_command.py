@@ -1,4 +1,4 @@
-"""What every benchmark shares: its options and the order of the work."""
+"""The command line of all benchmarks: its options and the order of the work."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""``python -m benchmarks compare OLD NEW``: what changed between two versions.
+"""``python -m benchmarks compare OLD NEW``: compares the costs of two versions.
 
 Ctrl-C ends it early, with the table of what was measured until then.
 

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""Describes the machine and the versions."""
 
 import importlib.metadata
 import os

@@ -1,4 +1,4 @@
-"""All targets in one picture: how many times better than each, and than asked."""
+"""Draws all targets in one picture: the ratio to each subject, and to the target."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

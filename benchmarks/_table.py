@@ -1,4 +1,4 @@
-"""What benchmarks found, as a table for people."""
+"""Results as a table for a terminal."""
 
 from collections.abc import Iterator, Sequence
 from io import StringIO

@@ -1,4 +1,4 @@
-"""How long a call takes that one actor makes of another, and how many there can be.
+"""Measures calls between two actors: their time, and their rate.
 
 It is compared with the same call made by the owner. A round trip is one call awaited
 before the next is made; pipelined calls are made in windows of 1,000. Four pairs are
@@ -195,7 +195,7 @@ def measure_actorlib(**told: Any) -> Figures:
 SUBJECTS: Final = {
     "actorlib": measure_actorlib,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How many calls of one method a second there can be if all are made at once.
+"""Measures the rate of calls of one method that are made at once.
 
 Run it with ``python -m benchmarks.batches``.
 """
@@ -212,7 +212,7 @@ SUBJECTS: Final = {
     "xoscar": measure_xoscar,
     "pool": measure_pool,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

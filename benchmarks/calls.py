@@ -1,4 +1,4 @@
-"""How long a call of an actor takes, and how many a second there can be.
+"""Measures calls of an actor: their time, and their rate.
 
 A round trip is one call awaited before the next is made. Pipelined calls are made in
 windows of 1,000 that end in one ``asyncio.gather``.
@@ -38,7 +38,7 @@ _GOALS: Final = {
     "p99": (Target(bound=1.3, against=FLOOR),),
     "rate": (Target(bound=0.45, against=FLOOR), Target(bound=40, against=RAY)),
 }
-"""What actors are to reach on uvloop, by figure."""
+"""The targets of actors on uvloop, by figure."""
 
 _TOGETHER = "uvloop, one CPU"
 _LOOPED = f"{FLOOR} uvloop"
@@ -391,7 +391,7 @@ SUBJECTS: Final = {
     "distributed": measure_distributed,
     "pool": measure_pool,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What is left behind: actors made and dropped, many alive, many calls for one.
+"""Measures leaks: actors created and dropped, many alive, many calls for one.
 
 No figure here is about speed alone. A runtime that has made and dropped ten thousand
 actors has to hold what it held after the first thousand.
@@ -505,7 +505,7 @@ SUBJECTS: Final = {
     "alive": measure_alive,
     "queued": measure_queued,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

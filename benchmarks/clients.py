@@ -1,4 +1,4 @@
-"""How long a call of a client takes: of a program attached to another one's runtime.
+"""Measures calls of a client, a program attached to the runtime of another one.
 
 It is compared with the same call made by the program that has the runtime, in turns in
 the same run. A round trip is one call awaited before the next is made; pipelined calls
@@ -188,7 +188,7 @@ SUBJECTS: Final = {
     "actorlib": measure_actorlib,
     "client": measure_client,
 }
-"""Who is measured, each in an interpreter of its own; the first starts the client."""
+"""The subjects, each measured in its own interpreter; the first starts the client."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How soon all who wait for an actor are told that it was killed.
+"""Measures the time until all callers of a killed actor have an error.
 
 Run it with ``python -m benchmarks.deaths``.
 """
@@ -173,7 +173,7 @@ SUBJECTS: Final = {
     "ray": measure_ray,
     "pool": measure_pool,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What changes when a program moves to a cluster: the same one on both engines.
+"""Measures the same program on both engines: local, and on a cluster.
 
 The cluster is one machine, this one, and the network is its own loop: what is measured
 is what Ray costs where it is nearest.
@@ -148,7 +148,7 @@ def measure_program(engine: Any, trips: int, windows: int) -> Figures:
 SUBJECTS: Final = {
     "program": measure_program,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

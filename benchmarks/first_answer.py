@@ -1,4 +1,4 @@
-"""How long one actor takes to its first answer in a runtime that has nothing to do.
+"""Measures the time of one actor to its first answer in an idle runtime.
 
 Run it with ``python -m benchmarks.first_answer``.
 """
@@ -74,7 +74,7 @@ def make_plan(scale: Scale) -> Plan:
 
 
 _REST: Final = 0.05
-"""Seconds until nothing is left to do of the actor before."""
+"""Seconds until the runtime has finished with the previous actor."""
 
 
 class Echo:
@@ -168,7 +168,7 @@ SUBJECTS: Final = {
     "pool": measure_pool,
     "ray": measure_ray,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

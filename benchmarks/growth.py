@@ -1,4 +1,4 @@
-"""How each step of the owner's bookkeeping grows, up to a million of what there is.
+"""Measures how each step of the owner's bookkeeping grows, up to a million entries.
 
 Run it with ``python -m benchmarks.growth``.
 """
@@ -268,7 +268,7 @@ def _slope(across: Sequence[float], up: Sequence[float]) -> float:
 SUBJECTS: Final = {
     "actorlib": measure_actorlib,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

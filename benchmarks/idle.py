@@ -1,4 +1,4 @@
-"""What actors cost that have nothing to do: memory, processes beside them, CPU.
+"""Measures the cost of idle actors: memory, processes beside them, CPU.
 
 Run it with ``python -m benchmarks.idle``.
 """
@@ -172,7 +172,7 @@ SUBJECTS: Final = {
     "ray": measure_ray,
     "pool": measure_pool,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How many placement decisions a second one core makes, from 10 devices to 100,000.
+"""Measures the placement decisions per second of one core, for 10 to 100,000 devices.
 
 One decision is one request answered and one lease given back; on a full machine, one
 lease given back, one waiter served, and one newcomer sent to the end of the line. The
@@ -50,7 +50,7 @@ _SIZES = (10, 100, 1_000, 10_000, 100_000)
 _QUICK = (10, 1_000, 10_000)
 
 _SMALLEST: Final = "10 devices"
-"""Ourselves on the smallest machine: to compare with, not to show."""
+"""actorlib on the smallest machine, for comparison only."""
 
 _FLAT: Final = Target(bound=0.5, against=_SMALLEST)
 """A lease of a large machine is seldom in a cache of the CPU, and a heap is deeper: the
@@ -219,7 +219,7 @@ _GPU: Final = "GPU"
 _TYPES: Final = ("A100", "H100", "H200", "B200")
 _WAITERS: Final = 1000
 _TIMED: Final = 500
-"""How many acquires are made between two looks at the clock, at the least."""
+"""The minimum number of acquires between two readings of the clock."""
 
 _Ask = tuple[Resources, DeviceConstraints]
 _Situations = Iterator[tuple[str, float]]
@@ -453,7 +453,7 @@ _WHOLE = 10_000
 _MODELS = 4
 
 _Taken = tuple[list[int], int]
-"""Which devices, and how much of each."""
+"""The devices of a lease, and the amount of each."""
 
 
 class _Scan:
@@ -553,7 +553,7 @@ SUBJECTS: Final = {
     "floor": measure_floor,
     "scan": measure_scan,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

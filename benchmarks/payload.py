@@ -1,4 +1,4 @@
-"""How fast a large array goes to an actor, and comes from one.
+"""Measures large arrays as arguments and as results.
 
 Run it with ``python -m benchmarks.payload``.
 """
@@ -30,7 +30,7 @@ _RATE = Unit(name="GB/s", scale=1e-9, more_is_better=True)
 _PIPE: Final = f"{OURS} by pipe"
 _SHARED: Final = f"{OURS} shared"
 _EDGE: Final = tuple(1 << power for power in range(16, 23))
-"""Sizes around the one from which values go into shared memory."""
+"""Sizes around the limit for shared memory."""
 
 _GOALS: Final = (Target(bound=0.7, against=FLOOR), Target(bound=3, against=RAY))
 
@@ -282,7 +282,7 @@ SUBJECTS: Final = {
     "xoscar": measure_xoscar,
     "distributed": measure_distributed,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

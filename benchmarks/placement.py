@@ -1,4 +1,4 @@
-"""How many actors a second come to their first answer.
+"""Measures the rate of new actors to their first answers.
 
 A wave is a number of fractional actors created together, timed until the last first
 answer is there. The cold wave is the first of a fresh runtime that has just started;
@@ -39,7 +39,7 @@ from benchmarks._subject import Figures, distinct, main
 _RATE = Unit(name="actors/s", more_is_better=True)
 
 _Goals = Mapping[str, tuple[Target, ...]]
-"""By figure, what the largest wave is to reach."""
+"""The targets of the largest wave, by figure."""
 
 _PLAIN: Final[_Goals] = {
     "cold": (Target(bound=0.5, against=FLOOR), Target(bound=100, against=RAY)),
@@ -56,7 +56,7 @@ _NEEDED = ("asyncio", "msgpack", "cloudpickle", "uvloop")
 fork."""
 
 _RAY_AT_BEST: Final = 16
-"""The wave in which Ray makes the most actors a second; larger ones take it minutes."""
+"""The wave in which Ray creates actors fastest; larger ones take minutes."""
 
 _NOTES = (
     "The start of the runtime is not part of a wave. Ray has no preload. 'of "
@@ -504,7 +504,7 @@ SUBJECTS: Final = {
     "distributed": measure_distributed,
     "pool": measure_pool,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whether calls a second grow with actors and cores: one to four, and four to four.
+"""Measures whether the rate of calls grows with actors and cores.
 
 Pairs are actors that call actors, each a window of 1,000 at a time: as many pairs as
 there are get in the way of one another only where processes share a core, or where the
@@ -21,11 +21,11 @@ _SHARE = Unit(name="% CPU", scale=100)
 _ONE: Final = "one to one"
 _PAIR: Final = "one pair"
 _FEWER: Final = {_ONE: f"{OURS}/one", _PAIR: f"{OURS}/pair"}
-"""Ourselves with fewer actors: to compare with, not to show beside the others."""
+"""actorlib with fewer actors, for comparison only."""
 
 _PAIRS: Final = 4
 _LOSS: Final = 0.8
-"""What is left of each part when there are several."""
+"""The share of its rate that each pair keeps among several."""
 
 _NOTES = (
     "Windows of 1,000 calls that end in one gather (Ray: one ray.get). The pairs scale "
@@ -215,7 +215,7 @@ SUBJECTS: Final = {
     "actorlib": measure_actorlib,
     "ray": measure_ray,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

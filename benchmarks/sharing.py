@@ -1,4 +1,4 @@
-"""One large array for eight actors: how long it takes, and how much memory.
+"""Measures one large array for eight actors: time and memory.
 
 Run it with ``python -m benchmarks.sharing``.
 """
@@ -188,7 +188,7 @@ SUBJECTS: Final = {
     "floor": measure_floor,
     "ray": measure_ray,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How many items of a generator a second come to its reader.
+"""Measures the rate of items from a generator to its reader.
 
 Run it with ``python -m benchmarks.streams``.
 """
@@ -179,7 +179,7 @@ SUBJECTS: Final = {
     "ray": measure_ray,
     "xoscar": measure_xoscar,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How many calls of a trivial function a second there can be, and how long one takes.
+"""Measures calls of a trivial function: their rate, and their time.
 
 A round trip is one call awaited before the next is made. Pipelined calls are made in
 windows of 1,000 that end in one ``asyncio.gather``.
@@ -144,7 +144,7 @@ SUBJECTS: Final = {
     "ray": measure_ray,
     "distributed": measure_distributed,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

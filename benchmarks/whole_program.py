@@ -1,4 +1,4 @@
-"""How long a whole program takes: import, start, one actor, one answer, a clean end.
+"""Measures a whole program: import, start, one actor, one answer, a clean end.
 
 Run it with ``python -m benchmarks.whole_program``.
 """
@@ -181,7 +181,7 @@ def _time_of(file: Path) -> float:
 SUBJECTS: Final = {
     "program": measure_program,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":
