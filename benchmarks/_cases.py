@@ -1,4 +1,4 @@
-"""What a benchmark asks: the rows of its table, the parts of its plot, its targets."""
+"""The plan of a benchmark: rows of its table, parts of its plot, targets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Final
 OURS: Final = "actorlib"
 FLOOR: Final = "floor"
 LOADED_FLOOR: Final = "loaded floor"
-"""The same of a process that has imported what ours has."""
+"""The same floor for a process with the imports of our template."""
 
 RAY: Final = "Ray"
 XOSCAR: Final = "xoscar"
@@ -17,16 +17,15 @@ POOL: Final = "process pool"
 FORKSERVER: Final = "forkserver pool"
 SCAN: Final = "list scan"
 OWNER: Final = "from the owner"
-"""Ourselves, with the calls made by the program and not by an actor."""
+"""actorlib, with calls from the program instead of an actor."""
 
 PEERS: Final = (RAY, XOSCAR, DASK, POOL, FORKSERVER)
-"""Who does the same work for users."""
+"""Libraries that do the same work."""
 
 COLUMNS: Final = (OURS, OWNER, ON_RAY, FLOOR, LOADED_FLOOR, SCAN, *PEERS)
-"""Who is measured, in the order in which they are shown.
+"""The subjects, in the order of their columns.
 
-A cell may have another name: ourselves in an easier situation, to compare with and not
-to show.
+A cell may have another name: actorlib in an easier situation, for comparison only.
 """
 
 
@@ -172,4 +171,4 @@ class Scale:
 
 
 MakePlan = Callable[[Scale], Plan]
-"""What each benchmark is: the plan for a scale."""
+"""Makes the plan of a benchmark for a scale."""

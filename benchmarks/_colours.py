@@ -1,4 +1,4 @@
-"""In which colour everybody is drawn, in every plot."""
+"""The colour of each subject, the same in every plot."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What every benchmark shares: its options and the order of the work."""
+"""The command line of all benchmarks: its options and the order of the work."""
 
 import argparse
 import json
@@ -35,7 +35,7 @@ def conduct_all(makers: Mapping[str, MakePlan]) -> None:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"which benchmarks, by default all: {', '.join(makers)}",
+        help=f"benchmarks to run, by default all: {', '.join(makers)}",
     )
     options = words.parse_args()
     if strange := sorted(set(options.names) - makers.keys()):
@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
         type=peers_of,
         default=",".join(COLUMNS_OF),
         metavar=",".join(COLUMNS_OF),
-        help="who is measured beside actorlib; who is not installed is said so",
+        help="the peers to measure; peers that are not installed are reported",
     )
     words.add_argument(
         "--rounds", type=_at_least_one, default=3, help="at least 3 for a claim"

@@ -1,4 +1,4 @@
-"""``python -m benchmarks compare OLD NEW``: what changed between two versions.
+"""``python -m benchmarks compare OLD NEW``: compares the costs of two versions.
 
 Ctrl-C ends it early, with the table of what was measured until then.
 
@@ -276,7 +276,7 @@ WORK: Final = (
     _decided(10),
     _decided(100_000),
 )
-"""Every row of the README's table, and what the redesign watches besides."""
+"""Every row of docs/explanation/benchmarks.md, and rows for changes of the design."""
 
 
 def main(words: Sequence[str]) -> None:

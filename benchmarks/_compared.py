@@ -290,7 +290,7 @@ SUBJECTS: Final = {
     "streams": measure_streams,
     "placement": measure_placement,
 }
-"""What is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Decisions of a ledger, over and over, on a machine that stays as full as it is.
+"""Repeats decisions of a ledger on a machine that stays equally full.
 
 One decision is one request answered and one lease given back. Times are those of the
 processor, not of the wall: a decision is pure computation, and who else wants the core
@@ -19,19 +19,19 @@ from typing import Final, NamedTuple, TypeVar
 LeaseT = TypeVar("LeaseT")
 
 ASKS: Final = 10_007
-"""After so many the asks begin again."""
+"""The number of requests before they repeat."""
 
 SHARES: Final = (0.1, 0.25, 0.5, 1.0, 2.0)
-"""What is asked for where shares are packed, in devices."""
+"""The requests for packed shares, in devices."""
 
 SPREAD: Final = (0.25, 0.5, 0.75)
-"""What is asked for where shares are spread: nobody then finds two whole devices."""
+"""The requests for spread shares, after which no two whole devices are free."""
 
 Block = Callable[[int], None]
-"""Makes so many decisions."""
+"""Makes that many decisions."""
 
 _BLOCK = 0.0005
-"""Seconds between two looks at the clock, about: a look takes a thousandth of that."""
+"""Seconds between two readings of the clock, which take a thousandth of that."""
 
 
 class Load(NamedTuple):

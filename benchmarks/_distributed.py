@@ -1,4 +1,4 @@
-"""What the subjects of dask.distributed share: a cluster with an end.
+"""Code for the subjects of dask.distributed: a cluster that ends.
 
 Client and cluster are asynchronous, so that no thread stands between a call and the
 loop, and the dashboard is off. Actors are called from their worker directly, without

@@ -1,4 +1,4 @@
-"""What was measured of a case: medians, ratios, whether a target is reached."""
+"""The figures of a case: medians, ratios, and verdicts on targets."""
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence

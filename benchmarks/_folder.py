@@ -1,4 +1,4 @@
-"""Where results are kept: as JSON, as tables, as plots."""
+"""Writes results: as JSON, as tables, as plots."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The ratio of two medians and how sure it is, from paired rounds."""
+"""The ratio of two medians and its interval, from paired rounds."""
 
 import random
 import statistics

@@ -1,4 +1,4 @@
-"""Measurements, each in an interpreter of its own, in rounds."""
+"""Measurements in rounds, each in its own interpreter."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a subject leaves running when it has ended: found, and ended.
+"""Finds and ends processes that a subject has left running.
 
 A peer starts daemons, some in sessions of their own. On Linux this process can become
 the parent of all that loses its own, so that nothing escapes by forking twice;

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""Describes the machine and the versions."""
 
 import importlib.metadata
 import os
@@ -52,7 +52,7 @@ class Machine:
 
     def __str__(self) -> str:
         libraries = ", ".join(f"{name} {text}" for name, text in self.versions.items())
-        busy = " (busy: trust no figure)" if self.is_busy else ""
+        busy = " (busy: the figures are unreliable)" if self.is_busy else ""
         return (
             f"{self.day}, {self.cpu}, {self.cores} cores, "
             f"{self.memory / 2**30:.0f} GiB, {self.kernel}, {self.python}; "

@@ -1,4 +1,4 @@
-"""What is aimed at and what was reached, as a table for a README."""
+"""Targets and results as a table in Markdown."""
 
 from collections.abc import Iterator, Sequence
 

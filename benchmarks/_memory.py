@@ -2,7 +2,7 @@
 
 A virtual machine has a page from its host when it writes to it for the first time,
 which takes eight times as long as a page that it has had before (12 us instead of 1.5
-on the machine of the README's figures). Whoever needs more memory than anybody before
+on the machine of the published figures). Whoever needs more memory than anybody before
 pays for that: the last hundred of a thousand actors, and not the first. What was
 touched once is the machine's, also when it is free again.
 """

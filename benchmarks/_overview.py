@@ -1,4 +1,4 @@
-"""All targets in one picture: how many times better than each, and than asked."""
+"""Draws all targets in one picture: the ratio to each subject, and to the target."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ class _Row(NamedTuple):
 
 
 def draw(outcomes: Sequence[Outcome], folder: Path, caption: str) -> Path | None:
-    """Draws every case that has a target and somebody beside it.
+    """Draws every case with a target and another subject.
 
     Args:
         outcomes: What was measured.
@@ -40,7 +40,7 @@ def draw(outcomes: Sequence[Outcome], folder: Path, caption: str) -> Path | None
         caption: What it was measured on.
 
     Returns:
-        The picture; None if nobody stands beside a target.
+        The picture, or None without such cases.
     """
     rows = [row for outcome in outcomes for row in _rows(outcome)]
     if not rows:
@@ -55,7 +55,7 @@ def draw(outcomes: Sequence[Outcome], folder: Path, caption: str) -> Path | None
             axis.scatter(across, down, color=colour, marker=marker, s=26, label=name)
     axis.axvline(1, color=COLOURS[OURS], linewidth=1)
     axis.set_xscale("log")
-    axis.set_xlabel("how many times better actorlib is; the line is actorlib itself")
+    axis.set_xlabel("ratio of actorlib to each; the line is actorlib itself")
     axis.set_yticks([-n for n in range(len(rows))], [row.title for row in rows])
     for label, row in zip(axis.get_yticklabels(), rows, strict=True):
         label.set_fontsize(7)
@@ -71,7 +71,7 @@ def draw(outcomes: Sequence[Outcome], folder: Path, caption: str) -> Path | None
         frameon=False,
         fontsize=7,
     )
-    axis.set_title(f"red: a target missed. {caption}", fontsize=5, loc="right", pad=22)
+    axis.set_title(f"red: missed target. {caption}", fontsize=5, loc="right", pad=22)
     path = folder / "overview.png"
     figure.savefig(path, dpi=150, bbox_inches="tight")
     plt.close(figure)

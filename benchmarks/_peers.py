@@ -1,4 +1,4 @@
-"""Who else is measured: which of them are asked for, and which are there."""
+"""The peers: which are requested, and which are installed."""
 
 import argparse
 import importlib.util
@@ -14,10 +14,10 @@ COLUMNS_OF: Final = {
     "distributed": (DASK,),
     "stdlib": (POOL, FORKSERVER),
 }
-"""By the name of a peer, under which names its figures are shown."""
+"""The columns of each peer, by its name."""
 
 PEER_OF: Final = {column: peer for peer, each in COLUMNS_OF.items() for column in each}
-"""The other way round."""
+"""The peer of each column."""
 
 
 def peers_of(text: str) -> frozenset[str]:

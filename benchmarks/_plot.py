@@ -15,7 +15,7 @@ from benchmarks._figures import points, spread
 from benchmarks._jobs import Samples
 
 _DISTINCT = 10
-"""How many lines have colours of their own."""
+"""The number of lines with distinct colours."""
 
 
 def draw(plan: Plan, samples: Samples, folder: Path, caption: str) -> Path:

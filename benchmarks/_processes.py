@@ -1,4 +1,4 @@
-"""Where other processes run, what they use, and whether they are gone.
+"""Other processes: their CPUs, their use of resources, and their end.
 
 Where there is no ``/proc`` nothing is known and nothing done.
 """

@@ -1,4 +1,4 @@
-"""How much of the machine other programs use; waiting until they use little.
+"""Measures the load by other programs, and waits until it is low.
 
 Where there is no ``/proc`` the machine counts as quiet.
 """

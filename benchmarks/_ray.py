@@ -1,4 +1,4 @@
-"""What the subjects of Ray share: a cluster with an end, and the better of two ways.
+"""Code for the subjects of Ray: a cluster that ends, and the better of two ways.
 
 Ray's own advice is to ask for many refs with one ``ray.get`` and not in a loop; where
 the program is asyncio its refs can be awaited. Both are measured and the better figure

@@ -1,4 +1,4 @@
-"""A plan, run: every job in every round, with a bar that says how far it is."""
+"""Runs a plan: every job in every round, with a progress bar."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Arguments in, figures out; what all who are measured count alike.
+"""Arguments, figures, and counts of all subjects.
 
 Imported into every measured process, so it imports little. Whatever else a subject
 needs it imports by itself, late: a peer would pay for it with each process it forks.
@@ -12,11 +12,11 @@ from typing import Final, TypeAlias
 from benchmarks._cases import MakePlan
 
 WINDOW: Final = 1000
-"""How many calls are under way at once when calls are pipelined."""
+"""The number of unanswered calls when calls are pipelined."""
 
 
 Figures: TypeAlias = dict[str, float]
-"""What was measured, by name: seconds, bytes, and actors or calls a second."""
+"""Figures by name: seconds, bytes, and actors or calls per second."""
 
 
 def main(make_plan: MakePlan, subjects: Mapping[str, Callable[..., Figures]]) -> None:
@@ -33,7 +33,7 @@ def main(make_plan: MakePlan, subjects: Mapping[str, Callable[..., Figures]]) ->
         return
     name, told = sys.argv[2:]
     if name not in subjects:
-        sys.exit(f"nobody is called {name!r}; there are {', '.join(subjects)}")
+        sys.exit(f"there is no subject {name!r}; there are {', '.join(subjects)}")
     print(json.dumps(subjects[name](**json.loads(told))), flush=True)
 
 

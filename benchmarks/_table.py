@@ -1,4 +1,4 @@
-"""What benchmarks found, as a table for people."""
+"""Results as a table for a terminal."""
 
 from collections.abc import Iterator, Sequence
 from io import StringIO
@@ -26,9 +26,8 @@ _WIDTH = 320
 _MARKS = {True: "[green]yes[/]", False: "[red]no[/]", None: "[dim]not measured[/]"}
 
 _READING = (
-    "Cells: median of the rounds, then min..max; in brackets what actorlib reaches as "
-    "a multiple or share of it, round by round. Targets: what is aimed at, what was "
-    "reached."
+    "Cells: median of the rounds, then min..max; in brackets the ratio of actorlib, "
+    "computed for each round. Targets: the goal, and the result."
 )
 
 

@@ -1,4 +1,4 @@
-"""Calls, one after another and in windows: how they are made, and told of."""
+"""Makes calls one after another and in windows, and measures them."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -18,7 +18,7 @@ SECTIONS: Final = {
     "p99": "round trip, 99th percentile",
     "rate": "pipelined in windows of 1,000",
 }
-"""By figure, what its rows have in common."""
+"""The common title of the rows of each figure."""
 
 
 def panels(cases: Iterable[Case]) -> list[Panel]:

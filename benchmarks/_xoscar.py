@@ -1,4 +1,4 @@
-"""What the subjects of xoscar share: a pool with an end, and where its actors live.
+"""Code for the subjects of xoscar: a pool that ends, and the place of its actors.
 
 An actor of its own process lives in a sub-pool; the main pool is in this process. Pool
 and caller run on uvloop, which xoscar chooses by itself for its sub-pools. Actors are

@@ -1,4 +1,4 @@
-"""How long a call takes that one actor makes of another, and how many there can be.
+"""Measures calls between two actors: their time, and their rate.
 
 It is compared with the same call made by the owner. A round trip is one call awaited
 before the next is made; pipelined calls are made in windows of 1,000. Four pairs are
@@ -24,10 +24,10 @@ _SORTS: Final = {
 }
 
 _NOTES = (
-    "Cells: median of the rounds, then min..max. Ratios are taken round by round.",
-    "from the owner: the same actor, called by the program on uvloop in the same run.",
-    "Everybody is left to the scheduler. Four pairs need eight CPUs to show what they "
-    "can do; with fewer they share what there is.",
+    "Cells: median of the rounds, then min..max. Ratios are computed for each round.",
+    "from the owner: the program calls the same actor, on uvloop in the same run.",
+    "No process is bound to a CPU. Four pairs need eight CPUs to scale; with fewer "
+    "they share the CPUs.",
 )
 
 
@@ -195,7 +195,7 @@ def measure_actorlib(**told: Any) -> Figures:
 SUBJECTS: Final = {
     "actorlib": measure_actorlib,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

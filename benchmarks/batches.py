@@ -1,4 +1,4 @@
-"""How many calls of one method a second there can be if all are made at once.
+"""Measures the rate of calls of one method that are made at once.
 
 Run it with ``python -m benchmarks.batches``.
 """
@@ -31,10 +31,10 @@ _MAPS = {
 }
 
 _NOTES = (
-    "actorlib: h.echo.map(items). xoscar: batch of an extensible method that has no "
-    "batch of its own, so that every call is run. process pool: Pool(1).map with all "
-    "items in one chunk. Ray and distributed have nothing of the kind for actors.",
-    "Maps: 50,000 small items in chunks of 100 by two workers, iterated over. process "
+    "actorlib: h.echo.map(items). xoscar: batch of an extensible method without its "
+    "own batch, so that every call runs. process pool: Pool(1).map with all items in "
+    "one chunk. Ray and distributed have no equivalent for actors.",
+    "Maps: iteration over 50,000 small items in chunks of 100 by two workers. process "
     "pool: Pool(2).imap_unordered.",
 )
 
@@ -212,7 +212,7 @@ SUBJECTS: Final = {
     "xoscar": measure_xoscar,
     "pool": measure_pool,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

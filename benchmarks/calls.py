@@ -1,4 +1,4 @@
-"""How long a call of an actor takes, and how many a second there can be.
+"""Measures calls of an actor: their time, and their rate.
 
 A round trip is one call awaited before the next is made. Pipelined calls are made in
 windows of 1,000 that end in one ``asyncio.gather``.
@@ -38,7 +38,7 @@ _GOALS: Final = {
     "p99": (Target(bound=1.3, against=FLOOR),),
     "rate": (Target(bound=0.45, against=FLOOR), Target(bound=40, against=RAY)),
 }
-"""What actors are to reach on uvloop, by figure."""
+"""The targets of actors on uvloop, by figure."""
 
 _TOGETHER = "uvloop, one CPU"
 _LOOPED = f"{FLOOR} uvloop"
@@ -48,15 +48,16 @@ _SCRIPT = "a script"
 
 _NOTES = (
     "floor: msgpack frames over a socket pair, a protocol on uvloop, a future for each "
-    "call; the far end for round trips a protocol on uvloop, for windows a blocking "
-    "read loop that answers a chunk in one write.",
-    "a script: the blocking API by ray.get, its loop in a thread, nothing bound.",
-    "actorlib and floor have both ends bound to a CPU each (one CPU: to the same, "
-    "which leaves out the wake-up of another CPU); peers are left to the scheduler. "
-    "On a busy machine the 99th percentile of bound ends is a wait for a time slice.",
-    "Ray: the better one of ray.get and await. xoscar: actors without a lock, in a "
-    "process of their own. distributed: actors, asynchronous client. process pool: "
-    "submit and result of a ProcessPoolExecutor with one worker.",
+    "call. The far end is a protocol on uvloop for round trips, and for windows a "
+    "blocking read loop that answers a chunk in one write.",
+    "a script: the blocking API with ray.get, its loop in a thread, no process bound "
+    "to a CPU.",
+    "actorlib and floor bind each end to its own CPU (with one CPU both ends to it, "
+    "which avoids waking another CPU); peers are not bound. On a busy machine the 99th "
+    "percentile of bound ends is a wait for a time slice.",
+    "Ray: the better of ray.get and await. xoscar: actors without a lock, in their own "
+    "process. distributed: actors, asynchronous client. process pool: submit and "
+    "result of a ProcessPoolExecutor with one worker.",
 )
 
 
@@ -390,7 +391,7 @@ SUBJECTS: Final = {
     "distributed": measure_distributed,
     "pool": measure_pool,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

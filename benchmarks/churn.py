@@ -1,4 +1,4 @@
-"""What is left behind: actors made and dropped, many alive, many calls for one.
+"""Measures leaks: actors created and dropped, many alive, many calls for one.
 
 No figure here is about speed alone. A runtime that has made and dropped ten thousand
 actors has to hold what it held after the first thousand.
@@ -80,20 +80,22 @@ _CHURNS: Final = (
 )
 
 _NOTES = (
-    "Growth is what was there at the end "
-    "less what was there after the first thousand, for each thousand between; what "
-    "grew with the first, once and for all, is no growth.",
-    "An actor is made, asked once and dropped; the next one is made while it leaves. "
-    "Each has a process of its own, or the figures are refused. A level is taken when "
-    "no actor and no process of one is left, after a full garbage collection.",
-    "Memory is what a process shares with nobody. Of the interpreter's own blocks (up "
-    "to 512 bytes each) there are about 100,000.",
-    "Where many are alive, or many calls wait, that is done twice, and growth is from "
-    "the end of the first time to that of the second; the owner's memory then has no "
-    "aim, as the allocator keeps holes of the size of the crowd. The figures are the "
-    "second's, but memory for each is the first's, which finds none that is free.",
-    "The queue is made without a turn of the loop, so all calls wait at once; answers "
-    "that are lost or come in another order fail the run.",
+    "Growth is the level at the end minus the level after the first thousand, divided "
+    "by the thousands between. Growth that occurs once, with the first thousand, does "
+    "not count.",
+    "An actor is created, called once and dropped; the next one is created while it "
+    "ends. Each must have its own process, or the figures are refused. A level is "
+    "measured when no actor and no process of one remains, after a full garbage "
+    "collection.",
+    "Memory is the unshared memory of a process. The interpreter has about 100,000 "
+    "blocks (up to 512 bytes each).",
+    "Rows with many living actors or waiting calls are measured twice, and growth is "
+    "from the end of the first time to the end of the second. The owner's memory then "
+    "has no target, because the allocator keeps holes of that size. The figures are "
+    "those of the second time, but memory for each is that of the first, which finds "
+    "no free memory.",
+    "The queue is filled without a turn of the loop, so all calls wait at once. "
+    "Answers that are lost or out of order fail the run.",
 )
 
 
@@ -503,7 +505,7 @@ SUBJECTS: Final = {
     "alive": measure_alive,
     "queued": measure_queued,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How long a call of a client takes: of a program attached to another one's runtime.
+"""Measures calls of a client, a program attached to the runtime of another one.
 
 It is compared with the same call made by the program that has the runtime, in turns in
 the same run. A round trip is one call awaited before the next is made; pipelined calls
@@ -26,11 +26,11 @@ _GOALS: Final = {"p50": (Target(bound=1.2, against=OWNER),)}
 _SORTS: Final = {"sync": "a plain method", "async": "an async method"}
 
 _NOTES = (
-    "Cells: median of the rounds, then min..max. Ratios are taken round by round.",
-    "from the owner: the same actor, called by the program that has the runtime, on "
-    f"uvloop in the same run; both call in turns, {_TURNS} each.",
-    "Calls of a client go over a link to the actor from the fifth on. Everybody is "
-    "left to the scheduler.",
+    "Cells: median of the rounds, then min..max. Ratios are computed for each round.",
+    "from the owner: the program with the runtime calls the same actor, on uvloop in "
+    f"the same run; both call in turns, {_TURNS} each.",
+    "From the fifth call on, a client uses a link to the actor. No process is bound to "
+    "a CPU.",
 )
 
 
@@ -188,7 +188,7 @@ SUBJECTS: Final = {
     "actorlib": measure_actorlib,
     "client": measure_client,
 }
-"""Who is measured, each in an interpreter of its own; the first starts the client."""
+"""The subjects, each measured in its own interpreter; the first starts the client."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How soon all who wait for an actor are told that it was killed.
+"""Measures the time until all callers of a killed actor have an error.
 
 Run it with ``python -m benchmarks.deaths``.
 """
@@ -26,9 +26,9 @@ from benchmarks._subject import Figures, main, middle
 _CALLERS = 100
 
 _NOTES = (
-    "SIGKILL from outside, until the last caller has its error. actorlib and Ray: an "
-    "async actor in which all the calls run, each awaited by a caller of its own. "
-    "process pool: its only worker, in which one call runs while the others wait.",
+    "From SIGKILL until the last caller has its error. actorlib and Ray: an async "
+    "actor that runs all calls, each awaited by its own caller. process pool: its only "
+    "worker, which runs one call while the others wait.",
 )
 
 
@@ -173,7 +173,7 @@ SUBJECTS: Final = {
     "ray": measure_ray,
     "pool": measure_pool,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

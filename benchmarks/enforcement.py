@@ -1,4 +1,4 @@
-"""What it costs that shares are made to hold: a placement and a call.
+"""Measures the cost of enforced shares: of a placement and of a call.
 
 The devices are logical, so it runs anywhere: variables are chosen, they cross, and the
 worker looks out for frameworks. What a tier costs on hardware is another question.
@@ -26,14 +26,14 @@ _RATE = Unit(name="actors/s", more_is_better=True)
 _CALLS = Unit(name="calls/s", more_is_better=True)
 _TIME = Unit(name="us", scale=1e6)
 _OFF: Final = "off"
-"""Ourselves with ``enforcement="off"``: to compare with."""
+"""actorlib with ``enforcement="off"``, for comparison."""
 
 _ACTORS: Final = 50
 
 _NOTES = (
-    "Actors of 0.001 of a logical GPU, made fifty at a time and ended, timed to their "
-    "first answers; then calls of one of them, awaited one by one and a thousand at a "
-    "time. With enforcement='auto', compared with 'off' (not shown).",
+    "Actors with 0.001 of a logical GPU, created fifty at a time and ended, until "
+    "their first answers. Then calls of one of them, awaited one by one and a thousand "
+    "at a time. With enforcement='auto', compared with 'off' (not shown).",
 )
 
 
@@ -121,7 +121,7 @@ def measure_actorlib(enforcement: Any, rounds: int, trips: int) -> Figures:
 SUBJECTS: Final = {
     "actorlib": measure_actorlib,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What changes when a program moves to a cluster: the same one on both engines.
+"""Measures the same program on both engines: local, and on a cluster.
 
 The cluster is one machine, this one, and the network is its own loop: what is measured
 is what Ray costs where it is nearest.
@@ -31,9 +31,9 @@ _ROWS: Final = (
 )
 
 _NOTES = (
-    "Cells: median of the rounds, then min..max. Ratios are taken round by round.",
-    "The same program, once with engine='local' and once with engine='ray', which "
-    "starts a cluster of one machine.",
+    "Cells: median of the rounds, then min..max. Ratios are computed for each round.",
+    "The same program with engine='local' and with engine='ray', which starts a "
+    "cluster of one machine.",
 )
 
 
@@ -148,7 +148,7 @@ def measure_program(engine: Any, trips: int, windows: int) -> Figures:
 SUBJECTS: Final = {
     "program": measure_program,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

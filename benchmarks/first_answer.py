@@ -1,4 +1,4 @@
-"""How long one actor takes to its first answer in a runtime that has nothing to do.
+"""Measures the time of one actor to its first answer in an idle runtime.
 
 Run it with ``python -m benchmarks.first_answer``.
 """
@@ -23,11 +23,11 @@ from benchmarks._cases import (
 from benchmarks._subject import Figures, main, middle
 
 _NOTES = (
-    "One fractional actor is made, asked once and killed; the next one is made when "
-    "nothing is left to do.",
-    "Ray has as many idle worker processes as CPUs when it starts, here two. The first "
-    "actors take those: they are the fastest, and the median is of later ones.",
-    "process pool: a ProcessPoolExecutor with one worker, by fork, from its making to "
+    "A fractional actor is created, called once and killed. The next one is created "
+    "when the runtime is idle.",
+    "Ray starts with as many idle worker processes as CPUs, here two. The first actors "
+    "use them and are the fastest; the median is of later ones.",
+    "process pool: a ProcessPoolExecutor with one forked worker, from its creation to "
     "its first answer.",
 )
 
@@ -74,7 +74,7 @@ def make_plan(scale: Scale) -> Plan:
 
 
 _REST: Final = 0.05
-"""Seconds until nothing is left to do of the actor before."""
+"""Seconds until the runtime has finished with the previous actor."""
 
 
 class Echo:
@@ -168,7 +168,7 @@ SUBJECTS: Final = {
     "pool": measure_pool,
     "ray": measure_ray,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How each step of the owner's bookkeeping grows, up to a million of what there is.
+"""Measures how each step of the owner's bookkeeping grows, up to a million entries.
 
 Run it with ``python -m benchmarks.growth``.
 """
@@ -36,20 +36,20 @@ _EXPONENT: Final = Unit(name="", scale=1.0)
 _SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)
 
 _STEPS: Final = {
-    "actors": "a share of a device taken and given back, among so many leases",
-    "devices": "the same, on so many devices",
-    "waiting": "one of so many in line served, and one more behind them",
-    "records": "an actor recorded, named, held, found and forgotten",
-    "calls": "a call sent and one answered, with so many under way",
-    "deadlines": "a deadline kept and one dropped",
+    "actors": "a share of a device granted and returned, among that many leases",
+    "devices": "the same, on that many devices",
+    "waiting": "one of that many waiting requests granted, and a new one",
+    "records": "an actor recorded, named, referenced, found and deleted",
+    "calls": "a call sent and one answered, with that many unanswered",
+    "deadlines": "a deadline set and one removed",
 }
 
 _NOTES = (
     "A step among n of its kind takes n to the power of the exponent, times a "
-    "constant: 0 is no growth, 1 in proportion. The slope of the line nearest to all "
-    "sizes, on logarithmic scales. Seconds of the processor, one core.",
-    "What is left is mostly the caches of the processor: a dictionary of a million "
-    "entries is not in them.",
+    "constant: 0 means no growth, 1 proportional growth. It is the slope of the "
+    "best-fitting line on logarithmic scales. CPU seconds, one core.",
+    "The remaining growth is mostly due to CPU caches, which cannot hold a dictionary "
+    "of a million entries.",
 )
 
 
@@ -268,7 +268,7 @@ def _slope(across: Sequence[float], up: Sequence[float]) -> float:
 SUBJECTS: Final = {
     "actorlib": measure_actorlib,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

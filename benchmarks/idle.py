@@ -1,4 +1,4 @@
-"""What actors cost that have nothing to do: memory, processes beside them, CPU.
+"""Measures the cost of idle actors: memory, processes beside them, CPU.
 
 Run it with ``python -m benchmarks.idle``.
 """
@@ -38,10 +38,10 @@ _ROWS = (
 """A title, its unit, the subject's name of it, and what is aimed at."""
 
 _NOTES = (
-    "Memory is the proportional set size: bytes that processes share are divided among "
-    "them. CPU: of all processes together, the owner with them, as a share of one CPU; "
-    "the aim is none, but to read the figures takes a millisecond or two.",
-    "process pool: as many workers, by fork.",
+    "Memory is the proportional set size: shared bytes are divided among the "
+    "processes. CPU: of all processes including the owner, as a share of one CPU. The "
+    "target is zero, but reading the figures takes a millisecond or two.",
+    "process pool: the same number of forked workers.",
 )
 
 
@@ -172,7 +172,7 @@ SUBJECTS: Final = {
     "ray": measure_ray,
     "pool": measure_pool,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How many placement decisions a second one core makes, from 10 devices to 100,000.
+"""Measures the placement decisions per second of one core, for 10 to 100,000 devices.
 
 One decision is one request answered and one lease given back; on a full machine, one
 lease given back, one waiter served, and one newcomer sent to the end of the line. The
@@ -50,7 +50,7 @@ _SIZES = (10, 100, 1_000, 10_000, 100_000)
 _QUICK = (10, 1_000, 10_000)
 
 _SMALLEST: Final = "10 devices"
-"""Ourselves on the smallest machine: to compare with, not to show."""
+"""actorlib on the smallest machine, for comparison only."""
 
 _FLAT: Final = Target(bound=0.5, against=_SMALLEST)
 """A lease of a large machine is seldom in a cache of the CPU, and a heap is deeper: the
@@ -124,17 +124,17 @@ _SITUATIONS = (
 )
 
 _NOTES = (
-    f"{_SMALLEST!r} is actorlib on the smallest machine. Seconds of the processor.",
+    f"{_SMALLEST!r} is actorlib on the smallest machine. CPU seconds.",
     "A decision is an acquire and a release of a random lease, on a machine that stays "
-    "half full; in the line, a release, a grant to the first of 1,000 waiters and a "
-    "newcomer put behind them, on a full one. Wishes are resolved before, except that "
-    "near and apart name the devices of a random actor each time.",
-    "floor: heappush, heappop, two writes to a dict and the random choice of what is "
-    "given back, inline. list scan: a list of free amounts, scanned for the best fit.",
-    "The garbage collector is on, as it is for users. One full collection right before "
-    "each measurement makes it start from the same counts; a steady state makes no "
-    "garbage that it has to look for, while acquires alone pay for what it looks "
-    "through as the leases become more.",
+    "half full. In the queue rows it is a release, a grant to the first of 1,000 "
+    "waiting requests and a new request behind them, on a full machine. Options are "
+    "resolved before, but near and apart name the devices of a random actor each time.",
+    "floor: heappush, heappop, two writes to a dict and the random choice of the "
+    "released lease, inline. list scan: a list of free amounts, searched for the best "
+    "fit.",
+    "The garbage collector is on, as it is for users. A full collection right before "
+    "each measurement gives equal starting counts. A steady state creates no garbage, "
+    "while the cost of acquires alone includes scans of the growing number of leases.",
 )
 
 
@@ -219,7 +219,7 @@ _GPU: Final = "GPU"
 _TYPES: Final = ("A100", "H100", "H200", "B200")
 _WAITERS: Final = 1000
 _TIMED: Final = 500
-"""How many acquires are made between two looks at the clock, at the least."""
+"""The minimum number of acquires between two readings of the clock."""
 
 _Ask = tuple[Resources, DeviceConstraints]
 _Situations = Iterator[tuple[str, float]]
@@ -453,7 +453,7 @@ _WHOLE = 10_000
 _MODELS = 4
 
 _Taken = tuple[list[int], int]
-"""Which devices, and how much of each."""
+"""The devices of a lease, and the amount of each."""
 
 
 class _Scan:
@@ -553,7 +553,7 @@ SUBJECTS: Final = {
     "floor": measure_floor,
     "scan": measure_scan,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whether the thousandth actor is placed as fast as the first.
+"""Measures whether the thousandth actor is placed as fast as the first.
 
 Run it with ``python -m benchmarks.many_actors``.
 """
@@ -16,17 +16,17 @@ from benchmarks._subject import Figures, distinct, main
 _HUNDREDS: Final = 10
 _RATE = Unit(name="actors/s", more_is_better=True)
 _FIRST: Final = "the first hundred"
-"""Ourselves with nobody else alive: to compare with."""
+"""actorlib without other living actors, for comparison."""
 
 _EACH: Final = 5 * 2**20
 """More bytes than the machine needs for an actor: 3 MiB, the kernel's among them."""
 
 _NOTES = (
-    "Fractional actors, made a hundred at a time, timed until the last first answer of "
-    "a hundred is there; all that were made before stay alive.",
-    "Before, as much memory is written to and freed as all of them need: a virtual "
-    "machine that has to ask its host for each new page would make the later hundreds "
-    "slow, whatever the runtime does.",
+    "Fractional actors, created a hundred at a time, until the last first answer of a "
+    "hundred. All earlier ones stay alive.",
+    "Before, the benchmark writes and frees the memory that all of them need. "
+    "Otherwise a virtual machine requests each new page from its host, which slows "
+    "down the later hundreds of any runtime.",
 )
 
 
@@ -107,7 +107,7 @@ def measure_actorlib(hundreds: int) -> Figures:
 SUBJECTS: Final = {
     "actorlib": measure_actorlib,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What it costs to observe calls: metrics, traces, and nobody who looks.
+"""Measures the cost of observing calls: with metrics, with traces, and without.
 
 Run it with ``python -m benchmarks.observing``.
 """
@@ -14,20 +14,20 @@ from benchmarks._subject import WINDOW, Figures, main, pipelined, round_trips
 _CALLS = Unit(name="calls/s", more_is_better=True)
 _TIME = Unit(name="us", scale=1e6)
 _OFF: Final = "off"
-"""Ourselves where nobody ever looked: to compare with."""
+"""actorlib that was never observed, for comparison."""
 
 _WHO: Final = {
     "removed": ("a middleware that was removed again", 1.03),
     "metrics": ("prometheus()", 1.10),
     "spans": ("opentelemetry() without a provider", None),
 }
-"""Who looks, and by how much a call may take longer then."""
+"""The observers, and the allowed factor of the time of a call."""
 
 _NOTES = (
     "Calls of one actor, awaited one by one and a thousand at a time, compared with "
-    "calls that nobody looks at (not shown). prometheus() counts every call and takes "
-    "the times of about a hundred a second; a span is made for every call, and none "
-    "is recorded where there is no provider.",
+    "unobserved calls (not shown). prometheus() counts every call and measures the "
+    "times of about a hundred a second. Every call has a span, which is not recorded "
+    "without a provider.",
 )
 
 
@@ -103,7 +103,7 @@ def _observer(who: str) -> Any:
 
 
 def measure_actorlib(who: str, trips: int) -> Figures:
-    """Calls of one actor while somebody looks, or nobody."""
+    """Measures calls of one actor, with or without an observer."""
 
     async def measured() -> Figures:
         async with actorlib.init(num_cpus=2) as runtime:
@@ -135,7 +135,7 @@ def measure_actorlib(who: str, trips: int) -> Figures:
 SUBJECTS: Final = {
     "actorlib": measure_actorlib,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How fast a large array goes to an actor, and comes from one.
+"""Measures large arrays as arguments and as results.
 
 Run it with ``python -m benchmarks.payload``.
 """
@@ -30,18 +30,18 @@ _RATE = Unit(name="GB/s", scale=1e-9, more_is_better=True)
 _PIPE: Final = f"{OURS} by pipe"
 _SHARED: Final = f"{OURS} shared"
 _EDGE: Final = tuple(1 << power for power in range(16, 23))
-"""Sizes around the one from which values go into shared memory."""
+"""Sizes around the limit for shared memory."""
 
 _GOALS: Final = (Target(bound=0.7, against=FLOOR), Target(bound=3, against=RAY))
 
 _NOTES = (
-    "floor: one copy into warm shared memory in the process that measures, without "
-    "any call; 1 MB is then in the caches of one CPU, and copied in less time than it "
-    "takes to wake another one.",
-    "argument: a call with the array that gives its last number. result: a call that "
-    "gives an array which lies ready in the actor. Medians of the trips of a round.",
+    "floor: one copy into warm shared memory within the measuring process, without any "
+    "call. 1 MB is then in the caches of one CPU, and copied faster than another CPU "
+    "wakes.",
+    "argument: a call with the array that returns its last number. result: a call that "
+    "returns an array from the memory of the actor. Medians of the trips of a round.",
     "Ray: by value, which it puts into its store itself. xoscar: buffers beside the "
-    "pickle, by a Unix socket. distributed: an actor, asynchronous client.",
+    "pickle, over a Unix socket. distributed: an actor, asynchronous client.",
 )
 
 
@@ -282,7 +282,7 @@ SUBJECTS: Final = {
     "xoscar": measure_xoscar,
     "distributed": measure_distributed,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

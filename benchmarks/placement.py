@@ -1,4 +1,4 @@
-"""How many actors a second come to their first answer.
+"""Measures the rate of new actors to their first answers.
 
 A wave is a number of fractional actors created together, timed until the last first
 answer is there. The cold wave is the first of a fresh runtime that has just started;
@@ -39,7 +39,7 @@ from benchmarks._subject import Figures, distinct, main
 _RATE = Unit(name="actors/s", more_is_better=True)
 
 _Goals = Mapping[str, tuple[Target, ...]]
-"""By figure, what the largest wave is to reach."""
+"""The targets of the largest wave, by figure."""
 
 _PLAIN: Final[_Goals] = {
     "cold": (Target(bound=0.5, against=FLOOR), Target(bound=100, against=RAY)),
@@ -56,18 +56,18 @@ _NEEDED = ("asyncio", "msgpack", "cloudpickle", "uvloop")
 fork."""
 
 _RAY_AT_BEST: Final = 16
-"""The wave in which Ray makes the most actors a second; larger ones take it minutes."""
+"""The wave in which Ray creates actors fastest; larger ones take minutes."""
 
 _NOTES = (
-    "The start of the runtime is not part of a wave. Ray has no preload. "
-    f"'of {_RAY_AT_BEST}': measured in a wave of so many, where its rate is highest.",
-    "floor: a bare Python process forks children that write one byte and stay; for "
-    "spawn, bare 'python -c pass', as many at a time as there are CPUs.",
-    "loaded floor: the same forks, of a process that has imported what ours has: "
+    "The start of the runtime is not part of a wave. Ray has no preload. 'of "
+    f"{_RAY_AT_BEST}': measured in a wave of that size, at its highest rate.",
+    "floor: a bare Python process forks children that write one byte and stay. For "
+    "spawn: bare 'python -c pass', one for each CPU at a time.",
+    "loaded floor: the same forks by a process with the imports of our template: "
     f"{', '.join(_NEEDED)}.",
-    "process pool: ProcessPoolExecutor with fork, in the spawn rows with spawn; its "
-    "waves are of workers, with the start of the pool, as are those of xoscar (a pool "
-    "of so many processes) and distributed (a cluster of so many workers).",
+    "process pool: ProcessPoolExecutor with fork, in the spawn rows with spawn. Its "
+    "waves are of workers, and include the start of the pool, as do those of xoscar (a "
+    "pool of that many processes) and distributed (a cluster of that many workers).",
 )
 
 
@@ -504,7 +504,7 @@ SUBJECTS: Final = {
     "distributed": measure_distributed,
     "pool": measure_pool,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

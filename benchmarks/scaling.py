@@ -1,4 +1,4 @@
-"""Whether calls a second grow with actors and cores: one to four, and four to four.
+"""Measures whether the rate of calls grows with actors and cores.
 
 Pairs are actors that call actors, each a window of 1,000 at a time: as many pairs as
 there are get in the way of one another only where processes share a core, or where the
@@ -21,20 +21,20 @@ _SHARE = Unit(name="% CPU", scale=100)
 _ONE: Final = "one to one"
 _PAIR: Final = "one pair"
 _FEWER: Final = {_ONE: f"{OURS}/one", _PAIR: f"{OURS}/pair"}
-"""Ourselves with fewer actors: to compare with, not to show beside the others."""
+"""actorlib with fewer actors, for comparison only."""
 
 _PAIRS: Final = 4
 _LOSS: Final = 0.8
-"""What is left of each part when there are several."""
+"""The share of its rate that each pair keeps among several."""
 
 _NOTES = (
     "Windows of 1,000 calls that end in one gather (Ray: one ray.get). The pairs scale "
-    "if they reach as many times the rate of one pair as there are pairs of cores, "
-    "less a fifth.",
-    "Callers keep the handle that they were made with: who drops it and gets it anew "
-    "is introduced anew, and calls by way of the owner until then.",
-    "CPU of the owner: what the process of the runtime spends while the pairs call "
-    "one another, of one CPU (Ray: the driver).",
+    "if their rate is that of one pair times the number of pairs of cores, minus a "
+    "fifth.",
+    "Callers keep their first handle. A caller that drops it and gets another one "
+    "needs a new link, and calls through the owner until then.",
+    "CPU of the owner: the CPU time of the runtime's process while the pairs call each "
+    "other, as a share of one CPU (Ray: the driver).",
 )
 
 
@@ -215,7 +215,7 @@ SUBJECTS: Final = {
     "actorlib": measure_actorlib,
     "ray": measure_ray,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

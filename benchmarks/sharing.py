@@ -1,4 +1,4 @@
-"""One large array for eight actors: how long it takes, and how much memory.
+"""Measures one large array for eight actors: time and memory.
 
 Run it with ``python -m benchmarks.sharing``.
 """
@@ -28,10 +28,10 @@ _NBYTES: Final = 256_000_000
 _ACTORS: Final = 8
 
 _NOTES = (
-    "The array is put once (actorlib.put, ray.put), every actor gets the ref and keeps "
-    "what it stands for. Time: from before the put to the last actor's answer, in "
-    "memory that was used before. Extra memory: what all processes together have more "
-    "of (PSS) while all keep it, the first time.",
+    "The array is put once (actorlib.put, ray.put); every actor gets the ref and keeps "
+    "its value. Time: from before the put to the last actor's answer, in memory that "
+    "was used before. Extra memory: the increase of all processes together (PSS) while "
+    "all keep it, the first time.",
     "floor: one copy into shared memory.",
 )
 
@@ -188,7 +188,7 @@ SUBJECTS: Final = {
     "floor": measure_floor,
     "ray": measure_ray,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

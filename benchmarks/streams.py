@@ -1,4 +1,4 @@
-"""How many items of a generator a second come to its reader.
+"""Measures the rate of items from a generator to its reader.
 
 Run it with ``python -m benchmarks.streams``.
 """
@@ -23,10 +23,10 @@ from benchmarks._cases import (
 from benchmarks._subject import Figures, main, middle
 
 _NOTES = (
-    "One reader, one generator method, small numbers; nothing is said of backpressure. "
-    "actorlib and Ray give a ref for each item, which is awaited (Ray: the better one "
-    "of ray.get and await); xoscar fetches an item when it is asked for. distributed "
-    "and the standard library have no such thing.",
+    "One reader, one generator method, small numbers, default backpressure. actorlib "
+    "and Ray return a ref for each item, which is awaited (Ray: the better of ray.get "
+    "and await); xoscar fetches each item on request. distributed and the standard "
+    "library have no equivalent.",
 )
 
 
@@ -179,7 +179,7 @@ SUBJECTS: Final = {
     "ray": measure_ray,
     "xoscar": measure_xoscar,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How many calls of a trivial function a second there can be, and how long one takes.
+"""Measures calls of a trivial function: their rate, and their time.
 
 A round trip is one call awaited before the next is made. Pipelined calls are made in
 windows of 1,000 that end in one ``asyncio.gather``.
@@ -33,9 +33,9 @@ _GOALS: Final = {
 _NOTES = (
     "floor: msgpack frames over a socket pair to one far end, with a future for each "
     "call and no pool; see benchmarks.calls.",
-    "Everybody has two processes to run calls in, and is left to the scheduler. "
-    "process pool: ProcessPoolExecutor, each call a chunk of its own. Ray: the better "
-    "one of ray.get and await. distributed: windows by one map and one gather.",
+    "Each subject has two processes to run calls in, not bound to a CPU. process pool: "
+    "ProcessPoolExecutor, each call in its own chunk. Ray: the better of ray.get and "
+    "await. distributed: windows by one map and one gather.",
 )
 
 
@@ -144,7 +144,7 @@ SUBJECTS: Final = {
     "ray": measure_ray,
     "distributed": measure_distributed,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How long a whole program takes: import, start, one actor, one answer, a clean end.
+"""Measures a whole program: import, start, one actor, one answer, a clean end.
 
 Run it with ``python -m benchmarks.whole_program``.
 """
@@ -35,9 +35,7 @@ _PROGRAMS = {
     DASK: ("_with_distributed", "distributed"),
 }
 
-_NOTES = (
-    "From the start of the interpreter until it has ended. process pool: one worker.",
-)
+_NOTES = ("From the start of the interpreter until its end. process pool: one worker.",)
 
 
 def make_plan(scale: Scale) -> Plan:
@@ -183,7 +181,7 @@ def _time_of(file: Path) -> float:
 SUBJECTS: Final = {
     "program": measure_program,
 }
-"""Who is measured, each in an interpreter of its own."""
+"""The subjects, each measured in its own interpreter."""
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Takes the pictures of the page that README.md shows: ``python docs/page_picture.py``.
+"""Takes the pictures of the dashboard for README.md: ``python docs/page_picture.py``.
 
-What is seen on them is made up and the same each time. It takes Chromium and its
-chromedriver, and ``pip install actorlib[web-test]``.
+The data is invented and the same each time. It needs Chromium with its chromedriver,
+and ``pip install actorlib[web-test]``.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ FOLDER = Path(__file__).parent
 SIZE = (1280, 800)
 TOKEN = "picture"
 BEGAN = 1_700_000_000.0
-LOOKS = 150
+STEPS = 150
 OWN = 4021
 GIB = 2**30
 
 LIVING: list[tuple[str, str | None, dict[int, float], int, float]] = [
-    # class, name, devices, calls under way, calls a second
+    # class, name, devices, unanswered calls, calls per second
     *(("Trainer", f"train-{n}", {n: 1.0}, 1, 0.8) for n in range(2)),
     *(("Ranker", f"rank-{n}", {2 + n: 0.5}, 2, 38.0 + 7 * n) for n in range(3)),
     *(("Embedder", f"embed-{n}", {2 + n // 2: 0.25}, 3, 120.0 + n) for n in range(6)),
@@ -58,24 +58,24 @@ REASONS = {
 
 
 def wave(seed: int, second: int) -> float:
-    """A number about 1 that goes up and down, never twice alike."""
+    """Returns a number around 1 that varies with time."""
     noise = zlib.crc32(f"{seed} {second}".encode()) / 2**32 - 0.5
     slow = math.sin(second / 17 + seed) + math.sin(second / 41 + 2 * seed)
     return max(0.05, 1 + 0.18 * slow + 0.16 * noise)
 
 
 def actors(second: int) -> Iterator[ActorInfo]:
-    """The rows of all actors, as a runtime tells them."""
+    """Yields the rows of all actors, as a runtime does."""
     for number, (kind, name, devices, calls, rate) in enumerate(LIVING):
-        made = sum(rate * wave(number, each) for each in range(second))
-        under_way = round(calls * wave(number + 50, second))
+        total = sum(rate * wave(number, each) for each in range(second))
+        unanswered = round(calls * wave(number + 50, second))
         yield actor(
             number,
             class_name=kind,
             name=name,
             devices={str(place): part for place, part in devices.items()},
-            pending_calls=under_way,
-            made_calls=int(made) + under_way,
+            pending_calls=unanswered,
+            made_calls=int(total) + unanswered,
         )
     line: dict[str, Any] = {"state": "pending", "pid": 0, "started_at": None}
     yield actor(90, class_name="Trainer", name="train-2", **line)
@@ -83,10 +83,10 @@ def actors(second: int) -> Iterator[ActorInfo]:
 
 
 def actor(number: int, **changed: Any) -> ActorInfo:
-    """The row of one actor."""
+    """Returns the row of one actor."""
     devices: dict[str, float] = changed.get("devices", {})
     granted = {place: int(part * 80 * GIB) for place, part in devices.items()}
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "actor_id": f"{number:032x}",
         "state": "alive",
         "pid": 4100 + number,
@@ -103,11 +103,11 @@ def actor(number: int, **changed: Any) -> ActorInfo:
         "started_at": BEGAN - 5000 + 37 * number,
         "death": "",
     }
-    return ActorInfo(**{**known, **changed})
+    return ActorInfo(**{**defaults, **changed})
 
 
 def status(second: int) -> Status:
-    """What a runtime tells."""
+    """Returns the status of the runtime."""
     rows = tuple(actors(second))
     free = [1.0] * 8
     for row in rows:
@@ -119,10 +119,10 @@ def status(second: int) -> Status:
             kind="GPU",
             model="NVIDIA H100 80GB HBM3",
             nbytes=80 * GIB,
-            available=round(left, 4),
+            available=round(share, 4),
             is_logical=False,
         )
-        for place, left in enumerate(free)
+        for place, share in enumerate(free)
     )
     return Status(
         version="0.1.0",
@@ -144,7 +144,7 @@ def status(second: int) -> Status:
 
 
 async def main() -> None:
-    """Serves what is made up, and takes its picture in both themes."""
+    """Serves the invented data, and takes its picture in both themes."""
     second = 0
 
     def ask(*_: object, **__: object) -> Answer:
@@ -156,9 +156,9 @@ async def main() -> None:
         return Usage("S", cpu, (60 + pid % 11 * 90) * 2**20)
 
     watch = Watch(ask, usage=usage, clock=lambda: BEGAN + second, interval=0.0)
-    for second in range(LOOKS):  # noqa: B007  # what is told depends on it
+    for second in range(STEPS):  # noqa: B007  # the status depends on it
         await watch.after(watch.latest.number)
-    watch._due = math.inf  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the last look is what is seen
+    watch._due = math.inf  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the page shows the last status
     with socket.create_server(("127.0.0.1", 0)) as sock:
         host, port = sock.getsockname()
         admission = Admission(TOKEN, WebAddress(host, port))
@@ -198,8 +198,10 @@ def shoot(url: str) -> None:
         for theme in ("light", "dark"):
             media = {"name": "prefers-color-scheme", "value": theme}
             driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [media]})
-            taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
-            picture = base64.b64decode(taken["data"])
+            screenshot = driver.execute_cdp_cmd(
+                "Page.captureScreenshot", {"format": "png"}
+            )
+            picture = base64.b64decode(screenshot["data"])
             (FOLDER / f"page-{theme}.png").write_bytes(picture)
     finally:
         driver.quit()

@@ -1,4 +1,4 @@
-"""Actors that call actors: handles travel as arguments, and the calls go on behind."""
+"""Actors that call actors: a handle can be an argument."""
 
 import asyncio
 from typing import Any
@@ -8,42 +8,42 @@ import actorlib
 
 @actorlib.remote
 class Counter:
-    """Counts for everybody who has its handle."""
+    """Counts for all callers."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def add(self, amount: int) -> int:
-        """Adds, and gives the sum so far."""
+        """Adds the amount and returns the sum."""
         self._count += amount
         return self._count
 
 
 @actorlib.remote
 class Clerk:
-    """A plain method blocks on what it asked: ``actorlib.get``."""
+    """Has a plain method, which blocks with ``actorlib.get``."""
 
     def work(self, counter: actorlib.ActorHandle[Any]) -> int:
-        """Adds one to the counter of another actor."""
+        """Adds one to the counter, which is another actor."""
         return actorlib.get(counter.add.remote(1))
 
 
 @actorlib.remote
 class Chief:
-    """An ``async def`` method awaits what it asked, and may do much at once."""
+    """Has an ``async def`` method, which awaits several calls at once."""
 
     def __init__(self, counter: actorlib.ActorHandle[Any]) -> None:
         self._counter = counter
 
     async def delegate(self, times: int) -> int:
-        """Makes a clerk for each time and has all of them work side by side."""
+        """Creates several clerks, which work at the same time."""
         clerks = [Clerk.remote() for _ in range(times)]
         sums = await asyncio.gather(*(c.work.remote(self._counter) for c in clerks))
         return max(sums)
 
 
 async def main() -> None:
-    """A chief, its four clerks and the one counter they share."""
+    """Runs a chief and its four clerks, which share one counter."""
     async with actorlib.init():
         counter = Counter.remote()
         chief = Chief.remote(counter)

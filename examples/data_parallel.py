@@ -14,12 +14,12 @@ RANKS = 2
 
 @actorlib.remote(num_cpus=1, torch=True)
 def train(x: torch.Tensor, y: torch.Tensor) -> tuple[float, float, torch.Tensor]:
-    """Fits a line to one rank's data; gives first loss, last loss, and weights."""
-    # It reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. On GPUs it is "nccl", and
-    # the model goes to device 0: the only one that a rank with num_gpus=1 sees.
+    """Trains on the data of one rank; returns first loss, last loss, and weights."""
+    # It reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. On GPUs use "nccl" and
+    # device 0, the only one that a rank with num_gpus=1 sees.
     dist.init_process_group("gloo")
     try:
-        torch.manual_seed(dist.get_rank())  # each begins elsewhere: rank 0's are taken
+        torch.manual_seed(dist.get_rank())  # DDP copies those of rank 0
         model = DistributedDataParallel(nn.Linear(3, 1))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         losses: list[float] = []
@@ -36,7 +36,7 @@ def train(x: torch.Tensor, y: torch.Tensor) -> tuple[float, float, torch.Tensor]
 
 
 async def main() -> None:
-    """Trains on two ranks, and shows that both ended with the same model."""
+    """Trains two ranks, and shows that both have the same model."""
     torch.manual_seed(0)
     x = torch.randn(RANKS, 64, 3)
     y = x @ torch.tensor([[1.0], [2.0], [3.0]]) + 4

@@ -1,51 +1,51 @@
-"""Deadlines: a call has so many seconds, and so has everything that it calls."""
+"""Deadlines: a call and the calls that it makes stop after a number of seconds."""
 
 from contextvars import ContextVar
 
 import actorlib
 from actorlib.exceptions import DeadlineExceededError
 
-request = actorlib.propagate(ContextVar("request", default="nobody's"))
+request = actorlib.propagate(ContextVar("request", default="no"))
 
 
 @actorlib.remote
 class Search:
-    """A plain method is not interrupted: it asks now and then."""
+    """Has a plain method, which is not interrupted: it checks for cancellation."""
 
-    _given_up = "nobody's"
+    _cancelled = "no"
 
     def look(self, shelves: int) -> str:
-        """Looks through the shelves until it is done, or nobody waits any more."""
+        """Searches the shelves until it is done or cancelled."""
         context = actorlib.get_runtime_context()
         for shelf in range(shelves):
             if context.is_canceled():
-                self._given_up = request.get()
+                self._cancelled = request.get()
                 return f"stopped before shelf {shelf}"
-        return f"looked through {shelves} shelves"
+        return f"searched {shelves} shelves"
 
-    def given_up(self) -> str:
-        """Whose search was given up last."""
-        return f"{self._given_up} search was given up"
+    def cancelled(self) -> str:
+        """Describes the last cancelled request."""
+        return f"{self._cancelled} request was cancelled"
 
 
 @actorlib.remote
 class Desk:
-    """An ``async def`` method is cancelled, and the calls that it made with it."""
+    """Has an ``async def`` method, which is cancelled together with its calls."""
 
     def __init__(self) -> None:
         self._search = Search.remote()
 
     async def answer(self, shelves: int) -> str:
-        """Has somebody look."""
+        """Forwards the request to the search."""
         return await self._search.look.remote(shelves)
 
-    async def given_up(self) -> str:
-        """Whose search was given up last."""
-        return await self._search.given_up.remote()
+    async def cancelled(self) -> str:
+        """Describes the last cancelled request."""
+        return await self._search.cancelled.remote()
 
 
 async def main() -> None:
-    """A question that is answered in time, and one that is not."""
+    """Makes a request that finishes in time, and one that does not."""
     async with actorlib.init(num_gpus=0), Desk.remote() as desk:
         print(await desk.answer.remote(1_000))
         request.set("Ada's")
@@ -53,7 +53,7 @@ async def main() -> None:
             await desk.answer.options(timeout=0.5).remote(1_000_000_000)
         except DeadlineExceededError as error:
             print(error)
-        print(await desk.given_up.remote())
+        print(await desk.cancelled.remote())
 
 
 actorlib.run(main())

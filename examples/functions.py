@@ -1,4 +1,4 @@
-"""Functions in other processes: on a share of a GPU, for each other, or again."""
+"""Functions in worker processes: with a share of a GPU, nested, and with retries."""
 
 import asyncio
 import os
@@ -11,35 +11,35 @@ import actorlib
 
 @actorlib.remote
 def square(number: int) -> int:
-    """One CPU while it runs; processes are used again."""
+    """Holds one CPU while it runs. Its process is reused."""
     return number * number
 
 
 @actorlib.remote
 def total(count: int) -> int:
-    """Waits for others, and lends them its CPU meanwhile."""
+    """Waits for other calls, which get its CPU meanwhile."""
     return sum(actorlib.get([square.remote(number) for number in range(count)]))
 
 
 @actorlib.remote(num_gpus=0.5)
 def embed(text: str) -> tuple[str, list[int | str]]:
-    """Half a GPU; the process ends behind it, and with it all it left on the GPU."""
+    """Holds half a GPU. Its process ends after the call, which frees the GPU memory."""
     return text.upper(), actorlib.get_gpu_ids()
 
 
 @actorlib.remote(max_retries=5)
 def flaky(path: str) -> int:
-    """Its process dies twice, and it is called again."""
+    """Crashes at the first two attempts; the call is repeated."""
     with Path(path).open("a") as file:
         file.write("x")
-    tries = Path(path).stat().st_size
-    if tries < 3:
+    attempts = Path(path).stat().st_size
+    if attempts < 3:
         os.abort()
-    return tries
+    return attempts
 
 
 async def main(path: str) -> None:
-    """Calls each of them."""
+    """Calls each function, and cancels one call."""
     async with actorlib.init(num_cpus=2, num_gpus=1):
         print(await asyncio.gather(*map(square.remote, range(5))))
         print(await total.remote(100))

@@ -1,4 +1,4 @@
-"""A gang: a trainer and its workers get their devices together, or not at all."""
+"""A placement group: three actors get their devices together, or not at all."""
 
 import asyncio
 
@@ -7,19 +7,19 @@ import actorlib
 
 @actorlib.remote
 class Worker:
-    """One of several that compute together."""
+    """Computes one part."""
 
     def where(self) -> list[int | str]:
-        """The GPUs of this machine that it was given."""
+        """Returns the ids of its GPUs."""
         return actorlib.get_gpu_ids()
 
     def step(self, numbers: list[int]) -> int:
-        """Its part of the work."""
+        """Returns the sum of squares of its numbers."""
         return sum(number * number for number in numbers)
 
 
 async def main() -> None:
-    """Reserves three bundles, fills them, and gives all of it back at once."""
+    """Reserves three bundles, uses them, and releases all of them."""
     async with actorlib.init(num_cpus=4, num_gpus=2) as runtime:
         group = await actorlib.placement_group(
             [{"GPU": 1, "CPU": 1}, {"GPU": 0.5}, {"GPU": 0.5}], strategy="PACK"
@@ -38,9 +38,9 @@ async def main() -> None:
         print(sum(await asyncio.gather(*parts)))
 
         other = actorlib.placement_group([{"GPU": 1}, {"GPU": 1}])
-        print("second gang reserved:", await other.wait(0))
+        print("second group reserved:", await other.wait(0))
         await actorlib.remove_placement_group(group)
-        print("second gang reserved:", await other.wait())
+        print("second group reserved:", await other.wait())
         try:
             await workers[0].where.remote()
         except actorlib.exceptions.ActorPlacementGroupRemoved as error:

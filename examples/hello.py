@@ -1,4 +1,4 @@
-"""Halves of two devices, and one actor that waits for a whole one: start here."""
+"""Three actors on halves of two GPUs, and one that waits for a whole GPU: start here."""
 
 import asyncio, os, actorlib
 
@@ -11,9 +11,9 @@ class Model:
 async def main():
     async with actorlib.init(num_gpus=2) as runtime:
         models = [Model.remote(f"m{i}") for i in range(3)]              # returns at once
-        print(await asyncio.gather(*(m.ping.remote() for m in models))) # devices [0] [0] [1]: one device is filled before the next is opened
+        print(await asyncio.gather(*(m.ping.remote() for m in models))) # devices [0] [0] [1]: one device fills before the next
         print(await models[0].later.remote(21))
-        big = Model.options(num_gpus=1).remote("big")                   # waits in line: no device is wholly free
-        await actorlib.kill(models[2]); print(await big.ping.remote())  # now it is placed, on device 1
+        big = Model.options(num_gpus=1).remote("big")                   # waits: no device is entirely free
+        await actorlib.kill(models[2]); print(await big.ping.remote())  # placed on device 1
 
 asyncio.run(main())

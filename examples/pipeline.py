@@ -1,7 +1,7 @@
-"""A pipeline: arrays of 50 MB go through three stages, and memory stays bounded.
+"""A pipeline: arrays of 50 MB pass three stages within bounded memory.
 
-Arrays lie in shared memory and are never copied: what goes from stage to stage is a
-ref. Run with two numbers for so many arrays of so many megabytes.
+The arrays are in shared memory, and the stages pass refs. The arguments are the number
+of arrays and their size in megabytes.
 """
 
 import sys
@@ -16,26 +16,26 @@ from actorlib import ObjectRef, typed
 
 COUNT, MEGABYTES = map(int, sys.argv[1:3]) if len(sys.argv) > 2 else (24, 50)
 AHEAD = 2
-"""Arrays that the reader may have ready before somebody takes one."""
-UNDER_WAY = 3
-"""Arrays that are in the later stages at the most."""
+"""The number of arrays that the first stage may have ready."""
+IN_PROGRESS = 3
+"""The largest number of arrays in the later stages."""
 
 Image = npt.NDArray[np.float32]
 
 
 @actorlib.remote(backpressure=AHEAD)
 def read(count: int) -> Iterator[Image]:
-    """The first stage: reads arrays, but not more than somebody takes."""
+    """The first stage: creates arrays, at most two ahead of the next stage."""
     for number in range(count):
         yield np.full(MEGABYTES * 1_000_000 // 4, number, dtype=np.float32)
 
 
 class Filter:
-    """The second stage: an actor, which makes another array of each."""
+    """The second stage: an actor that creates a new array from each."""
 
     @actorlib.method
     def smooth(self, image: Image) -> Image:
-        """The mean of each value and its neighbour."""
+        """Returns the mean of each value and its neighbour."""
         smoothed = image.copy()
         smoothed[1:] += image[:-1]
         smoothed[1:] /= 2
@@ -44,22 +44,22 @@ class Filter:
 
 @actorlib.remote
 def measure(image: Image) -> float:
-    """The last stage: what is left of an array is a number."""
+    """The last stage: reduces an array to a number."""
     return float(image.mean())
 
 
 async def main() -> None:
-    """Passes each array on by its ref, and looks how much memory all of them take."""
+    """Passes each array through the stages, and measures the peak of memory."""
     async with actorlib.init(num_cpus=4) as runtime:
         smooth = typed(actorlib.remote(Filter).remote()).smooth
 
-        def pass_on(image: Any) -> ObjectRef[float]:
+        def process(image: Any) -> ObjectRef[float]:
             smoothed: Any = smooth.remote(image)  # a ref, which arrives as its value
             return measure.remote(smoothed)
 
         images = read.remote(COUNT)
         results = actorlib.map_unordered(
-            pass_on, images, backpressure_size=UNDER_WAY, progress="arrays"
+            process, images, backpressure_size=IN_PROGRESS, progress="arrays"
         )
         means: list[float] = []
         peak = 0
@@ -67,10 +67,10 @@ async def main() -> None:
             means.append(mean)
             peak = max(peak, runtime.snapshot().object_store.live)
 
-    made = 2 * COUNT * MEGABYTES
-    bound = (AHEAD + 1 + 2 * UNDER_WAY) * MEGABYTES
+    total = 2 * COUNT * MEGABYTES
+    bound = (AHEAD + 1 + 2 * IN_PROGRESS) * MEGABYTES
     print(f"{len(means)} arrays of {MEGABYTES} MB, the mean of all is {np.mean(means)}")
-    print(f"{made} MB were made, and at most {peak // 1_000_000} MB were there at once")
+    print(f"{total} MB were created, at most {peak // 1_000_000} MB existed at once")
     print(f"bounded: {peak <= bound * 1_010_000}")
 
 

@@ -1,4 +1,4 @@
-"""A pool: four workers share out a range, and their answers come back in order."""
+"""A pool: four actors count primes in parts of a range; results arrive in order."""
 
 import os
 
@@ -7,31 +7,31 @@ import actorlib
 
 @actorlib.remote(num_cpus=1)
 class Worker:
-    """Counts primes on a CPU of its own."""
+    """Counts primes on its own CPU."""
 
     def count(self, start: int, stop: int) -> int:
-        """How many primes there are from start up to stop."""
+        """Returns the number of primes from start up to, not including, stop."""
         return sum(
             all(number % divisor for divisor in range(2, int(number**0.5) + 1))
             for number in range(max(start, 2), stop)
         )
 
     def where(self) -> tuple[int, str]:
-        """This worker's process, and the threads that its libraries may start."""
+        """Returns the process id and the number of threads that libraries may start."""
         return os.getpid(), os.environ["OMP_NUM_THREADS"]
 
 
 async def main() -> None:
-    """Cuts the range into pieces; whoever is free counts the next one."""
+    """Gives each part of the range to the next free actor."""
     async with actorlib.init(num_cpus=4):
         workers = [Worker.remote() for _ in range(4)]
         pool = actorlib.ActorPool(workers)
         total = 0
-        async for found in pool.map(
+        async for count in pool.map(
             lambda worker, start: worker.count.remote(start, start + 5_000),
             range(0, 100_000, 5_000),
         ):
-            total += found
+            total += count
 
         refs = [worker.where.remote() for worker in workers]
         places = [place async for place in actorlib.as_completed(refs)]

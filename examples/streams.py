@@ -1,4 +1,4 @@
-"""Generators of actors: their items arrive one by one, while the method still runs."""
+"""Streams: the items of a generator arrive one by one, while the method still runs."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -7,38 +7,38 @@ from actorlib import ActorHandle, typed
 
 
 class Reader:
-    """A plain generator; it is never far ahead of whoever takes its items."""
+    """Has a plain generator, which runs at most two items ahead of its reader."""
 
     def __init__(self) -> None:
         self._read = 0
 
     @actorlib.method(backpressure=2)
     def lines(self, count: int) -> Iterator[str]:
-        """Reads lines, for as long as somebody wants more."""
+        """Yields lines until the reader stops."""
         for number in range(count):
             self._read += 1
             yield f"line {number}"
 
     @actorlib.method
     def read(self) -> int:
-        """How many lines were read: answered also while a generator waits."""
+        """Returns the number of lines so far, even while the generator waits."""
         return self._read
 
 
 class Loud:
-    """An async generator that reads another actor's."""
+    """Has an async generator that reads the stream of another actor."""
 
     @actorlib.method
     async def lines(
         self, reader: ActorHandle[Reader], count: int
     ) -> AsyncIterator[str]:
-        """Passes lines on."""
+        """Yields the lines in upper case."""
         async for line in typed(reader).lines.remote(count):
             yield (await line).upper()
 
 
 async def main() -> None:
-    """Three lines through two actors, and two of a million."""
+    """Reads three lines through two actors, then two of a million lines."""
     async with actorlib.init():
         reader = actorlib.remote(Reader).remote()
         loud = actorlib.remote(Loud).remote()

@@ -1,4 +1,4 @@
-"""An actor that crashes: what the caller is told, and how to start it again."""
+"""An actor that crashes: the error of the caller, and a new actor in its place."""
 
 import os
 from typing import Any
@@ -9,13 +9,13 @@ from actorlib.exceptions import ActorDiedError
 
 @actorlib.remote
 class Fragile:
-    """Works until it is asked for too much."""
+    """Crashes at its first two attempts."""
 
     def __init__(self, attempt: int) -> None:
         self._attempt = attempt
 
     def work(self) -> str:
-        """Crashes at the first attempt, leaves at the second, then works."""
+        """Crashes at the first attempt, exits at the second, then works."""
         if self._attempt == 1:
             os.abort()
         if self._attempt == 2:
@@ -23,30 +23,30 @@ class Fragile:
         return f"done at attempt {self._attempt}"
 
     def fail(self) -> None:
-        """Raises: that is an answer like any other, and the actor lives on."""
+        """Raises an exception, which the actor survives."""
         raise ValueError("no such thing")
 
 
 async def supervised(attempts: int) -> actorlib.ActorHandle[Any]:
-    """Starts the actor anew, with its share of the machine free again, until it works.
+    """Creates the actor again until it works.
 
     Raises:
-        RuntimeError: It died every time.
+        RuntimeError: It died at every attempt.
     """
     for attempt in range(1, attempts + 1):
         actor = Fragile.remote(attempt)
         try:
             print(await actor.work.remote())
         except ActorDiedError as error:
-            how = error.exit
-            print(how.cause, how.signal or how.code, how.method)
+            end = error.exit
+            print(end.cause, end.signal or end.code, end.method)
         else:
             return actor
     raise RuntimeError(f"it died {attempts} times")
 
 
 async def main() -> None:
-    """Supervises, and shows an exception beside a death."""
+    """Shows two deaths of an actor, and an exception."""
     async with actorlib.init(log_to_driver=False):
         actor = await supervised(attempts=3)
         try:

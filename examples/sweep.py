@@ -1,6 +1,6 @@
-"""A sweep: many trials side by side, bad ones stopped early, a table of the best.
+"""A sweep: many trials at once, bad ones stopped early, and a table of the best.
 
-On a terminal a line says how far it is. Run with a number for so many trials.
+A terminal shows a progress bar. The argument is the number of trials.
 """
 
 import statistics
@@ -18,7 +18,7 @@ TRIALS = int(sys.argv[1]) if len(sys.argv) > 1 else 40
 
 @dataclass(frozen=True)
 class Trial:
-    """What is tried: one pair of settings of gradient descent."""
+    """One pair of settings of gradient descent."""
 
     number: int
     rate: float
@@ -27,7 +27,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a trial: how many epochs it ran, and its last loss."""
+    """The result of a trial: the number of its epochs, and its last loss."""
 
     trial: Trial
     epochs: int
@@ -35,14 +35,14 @@ class Outcome:
 
 
 class Judge:
-    """Stops a trial that is worse at an epoch than half of those that came so far."""
+    """Stops a trial that is worse at an epoch than the median of the earlier ones."""
 
     def __init__(self) -> None:
         self._losses: dict[int, list[float]] = {}
 
     @actorlib.method
-    def may_go_on(self, epoch: int, loss: float) -> bool:
-        """Notes the loss of a trial; the first ones have nobody to be compared to."""
+    def should_continue(self, epoch: int, loss: float) -> bool:
+        """Records a loss; returns whether the trial should continue."""
         losses = self._losses.setdefault(epoch, [])
         losses.append(loss)
         return epoch < 5 or len(losses) < 4 or loss <= statistics.median(losses)
@@ -50,7 +50,7 @@ class Judge:
 
 @actorlib.remote
 def train(trial: Trial, judge: ActorHandle[Judge]) -> Outcome:
-    """Fits a line through noise by gradient descent, for as long as it is worth it."""
+    """Fits a linear model by gradient descent until the judge stops it."""
     random = np.random.default_rng(7)
     inputs = random.normal(size=(2_000, 20)) * np.linspace(0.2, 2.0, 20)
     targets = inputs @ random.normal(size=20) + random.normal(size=2_000) * 0.1
@@ -59,7 +59,7 @@ def train(trial: Trial, judge: ActorHandle[Judge]) -> Outcome:
     for epoch in range(1, EPOCHS + 1):
         errors = inputs @ weights - targets
         loss = min(float(np.mean(errors**2)), 1e9)
-        if not actorlib.get(typed(judge).may_go_on.remote(epoch, loss)):
+        if not actorlib.get(typed(judge).should_continue.remote(epoch, loss)):
             break
         step = trial.momentum * step - trial.rate * (inputs.T @ errors) / 2_000
         weights = weights + step
@@ -67,7 +67,7 @@ def train(trial: Trial, judge: ActorHandle[Judge]) -> Outcome:
 
 
 def trials() -> list[Trial]:
-    """Settings to try: rates and momenta at random, the same each time."""
+    """Returns random rates and momenta, the same in each run."""
     random = np.random.default_rng(1)
     return [
         Trial(
@@ -80,7 +80,7 @@ def trials() -> list[Trial]:
 
 
 async def main() -> None:
-    """Runs all trials, as many at once as there are CPUs, and shows the best."""
+    """Runs all trials, four at once, and prints the best."""
     async with actorlib.init(num_cpus=4):
         judge = actorlib.remote(num_cpus=0)(Judge).remote()
         results = train.map(trials(), [judge] * TRIALS, progress="trials")

@@ -1,4 +1,4 @@
-"""Unit tests of a program's actors, without processes: pytest finds and runs them."""
+"""Unit tests of actors without processes, for pytest."""
 
 import asyncio
 from typing import Any
@@ -8,10 +8,10 @@ import actorlib
 
 @actorlib.remote
 class Store:
-    """Where weights are kept."""
+    """Stores weights."""
 
     def load(self, name: str) -> str:
-        """The weights of that name."""
+        """Returns the weights of that name."""
         if name != "known":
             raise KeyError(name)
         return name.upper()
@@ -19,20 +19,20 @@ class Store:
 
 @actorlib.remote(num_gpus=1)
 class Model:
-    """Your own code: it has a device, and asks another actor."""
+    """Uses a device and another actor."""
 
     def __init__(self, store: actorlib.ActorHandle[Any]) -> None:
         self._store = store
 
     def predict(self, name: str) -> str:
-        """What is asked for, from where it is kept."""
+        """Returns the weights from the store, and the device."""
         (device,) = actorlib.get_gpu_ids()
         weights = actorlib.get(self._store.load.remote(name))
         return f"{weights} on GPU {device}"
 
 
-def test_model_gives_what_the_store_has() -> None:
-    """In a test, a breakpoint() in a method stops in this very process."""
+def test_model_returns_weights_of_the_store() -> None:
+    """Checks a value and an error. A breakpoint() in a method stops in this process."""
 
     async def main() -> None:
         async with actorlib.init(engine="inline", num_gpus=1):
@@ -43,11 +43,11 @@ def test_model_gives_what_the_store_has() -> None:
             except KeyError as error:
                 assert error.args == ("other",)  # noqa: PT017  # runs without pytest
             else:
-                raise AssertionError("it was found")
+                raise AssertionError("no KeyError was raised")
 
     asyncio.run(main())
 
 
 if __name__ == "__main__":
-    test_model_gives_what_the_store_has()
+    test_model_returns_weights_of_the_store()
     print("passed")

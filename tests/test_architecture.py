@@ -181,5 +181,5 @@ def test_tier_when_added_as_the_page_says_then_it_holds_or_is_refused() -> None:
     [share] = enforcement.shown(lease, options, {}).devices
     assert share.enforced_by == "foo"
     assert enforcement.unfit(options, options.request) == (
-        (other, "1 is no card of Foo's"),
+        (other, "1 is not a card of Foo"),
     )

@@ -73,7 +73,7 @@ def test_measure_of_a_subject_that_fails_or_never_ends_says_so() -> None:
     failed, strange, silent, slow = said
     assert failed.startswith("exit code 1: ")
     assert "No module named benchmarks.nobody" in failed
-    assert "nobody is called 'nobody'; there are actorlib" in strange
+    assert "there is no subject 'nobody'; there are actorlib" in strange
     assert silent == "it printed no figures: ''"
     assert slow == "not done after 0 s"
 

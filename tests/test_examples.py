@@ -1,4 +1,4 @@
-"""The examples and the README's program run as they are and print what they promise."""
+"""The examples and the README's program print the output that the documents show."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ it raised: no such thing
 free outside: 0\.0 GPU
 \[\[0\], \[1\], \[1\]\]
 19
-second gang reserved: False
-second gang reserved: True
+second group reserved: False
+second group reserved: True
 ActorPlacementGroupRemoved
 """,
     "data_parallel.py": r"""
@@ -62,9 +62,9 @@ same weights: True
 the model: \[1\.0, 2\.0, 3\.0, 4\.0\]
 """,
     "deadlines.py": r"""
-looked through 1000 shelves
+searched 1000 shelves
 Desk\.answer \(pid \d+\) was not done within the 0\.5 s that it was given:.*
-Ada's search was given up
+Ada's request was cancelled
 """,
     "functions.py": r"""
 \[0, 1, 4, 9, 16\]
@@ -88,7 +88,7 @@ trial    rate  momentum  epochs      loss
 ){5}""",
     "pipeline.py": r"""
 8 arrays of 2 MB, the mean of all is 3\.5
-32 MB were made, and at most \d+ MB were there at once
+32 MB were created, at most \d+ MB existed at once
 bounded: True
 """,
     "unit_test.py": r"""
@@ -114,7 +114,7 @@ trial    rate  momentum  epochs      loss
 ){5}""",
     "pipeline.py": r"""
 24 arrays of 50 MB, the mean of all is 11\.5
-2400 MB were made, and at most \d{2,3} MB were there at once
+2400 MB were created, at most \d{2,3} MB existed at once
 bounded: True
 """,
 }
@@ -156,6 +156,16 @@ def test_example_when_run_then_it_prints_what_it_promises(name: str) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr == "" or name not in SMALLER  # no progress in a file
     assert re.fullmatch(PROMISED[name].lstrip("\n"), done.stdout), done.stdout
+
+
+def test_examples_page_when_read_then_it_shows_the_output_of_each_example() -> None:
+    text = (ROOT / "docs/tutorial/examples.md").read_text(encoding="utf-8")
+    parts = re.findall(r"<!-- example: (\S+) -->\n\n```text\n(.*?)```", text, re.DOTALL)
+
+    assert sorted(name for name, _ in parts) == sorted(PROMISED)
+    for name, output in parts:
+        promise = WHOLE.get(name, PROMISED[name]).lstrip("\n")
+        assert re.fullmatch(promise, output), name
 
 
 @pytest.mark.thorough

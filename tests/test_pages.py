@@ -1,8 +1,9 @@
 """The pages of docs/ are true: their blocks run and print what they say.
 
-What a page may say to its tests stands in ``docs/building/pages.py``, how its blocks
-are run in ``helpers/page_runner.py``. By default those of the tutorial run, as readers
-run these first; with ``--thorough`` all of them do.
+``docs/building/pages.py`` describes what the blocks and comments of a page mean. A
+program is run together with the blocks that continue it. ``helpers/page_runner.py``
+runs the cells of notebooks. By default the tests run the tutorial, which readers run
+first; with ``--thorough`` they run all pages.
 """
 
 from __future__ import annotations
@@ -11,14 +12,13 @@ import importlib.util
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from helpers.page_runner import matches, write_files
 
-from docs.building.navigation import in_order, list_sections, listing, navigation
-from docs.building.pages import Block, Page
+from docs.building.navigation import in_order, listing, navigation
+from docs.building.pages import MARK, Block, Page, Program
 from docs.building.typecheck import Finding, check, complaints, modules_of
 
 ROOT = Path(__file__).parents[1]
@@ -30,9 +30,11 @@ SETTINGS = ("ACTORLIB_", "CUDA_", "OMP_", "RAY_")
 PATHS = sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "decisions")
 PAGES = {path.relative_to(DOCS).as_posix(): Page.of(path) for path in PATHS}
 BLOCKS = [(name, block) for name, page in PAGES.items() for block in page.blocks]
-RUN = [(name, block) for name, block in BLOCKS if block.why_not is None]
 EARLY = "tutorial/"
-
+NOTEBOOKS = {"how-to/notebooks.md"}
+"""Pages whose blocks are cells of a notebook."""
+FRAGMENTS = {"explanation/trust.md"}
+"""Pages whose code is a line for the reader's own program."""
 
 needs_checkers = pytest.mark.skipif(
     not (importlib.util.find_spec("mypy") and importlib.util.find_spec("basedpyright")),
@@ -41,19 +43,25 @@ needs_checkers = pytest.mark.skipif(
 MARKS = [pytest.mark.process, pytest.mark.slow]
 SELDOM = [*MARKS, pytest.mark.thorough]
 TYPED = [
-    pytest.param(name, marks=MARKS if name.startswith(EARLY) else SELDOM)
+    pytest.param(name, marks=SELDOM)
     for name, page in PAGES.items()
     if any(block.why_not is None for block in page.typed)
 ]
 PROGRAMS = [
     pytest.param(
         name,
-        block,
+        program,
         marks=MARKS if name.startswith(EARLY) else SELDOM,
-        id=f"{name}:{block.line}",
+        id=f"{name}:{program.block.line}",
     )
-    for name, block in RUN
-    if block.is_program or block.is_test
+    for name, page in PAGES.items()
+    for program in page.programs
+    if program.block.why_not is None
+]
+TESTS = [
+    pytest.param(name, block, marks=SELDOM, id=f"{name}:{block.line}")
+    for name, block in BLOCKS
+    if block.is_test and block.why_not is None
 ]
 
 
@@ -87,20 +95,49 @@ def test_blocks_when_typed_one_after_another_then_they_run(
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("name", "block"), PROGRAMS)
-def test_program_when_run_then_it_prints_what_the_page_says(
+@pytest.mark.parametrize(("name", "program"), PROGRAMS)
+def test_program_when_continued_and_run_then_it_prints_what_the_page_promises(
+    name: str, program: Program, tmp_path: Path
+) -> None:
+    need(name)
+    line = program.block.line
+    write_files([b for b in PAGES[name].blocks if b.line < line], tmp_path)
+    file = tmp_path / (program.block.file or "program.py")
+    file.write_text(program.source())
+
+    done = run(file.name, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    outputs = done.stdout.split(f"{MARK}\n")
+    for promise, output in zip(program.outputs, outputs, strict=True):
+        assert promise is None or matches(promise, output), (promise, output)
+
+
+@pytest.mark.parametrize(("name", "block"), TESTS)
+def test_file_of_tests_when_run_then_its_tests_pass(
     name: str, block: Block, tmp_path: Path
 ) -> None:
     need(name)
-    program = replace(block, file=block.file or "program.py")
-    earlier = [each for each in PAGES[name].blocks if each.line < block.line]
-    write_files([*earlier, program], tmp_path)
-    words = ["-m", "pytest"] if block.is_test else []
+    write_files(PAGES[name].blocks, tmp_path)
 
-    done = run(*words, str(program.file), cwd=tmp_path)
+    done = run("-m", "pytest", str(block.file), cwd=tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert block.shows is None or matches(block.shows, done.stdout), done.stdout
+
+
+def test_page_when_it_has_code_then_its_first_block_is_a_program_or_a_file() -> None:
+    for name, page in PAGES.items():
+        shown = [block for block in page.blocks if not block.is_hidden]
+        if shown and name not in NOTEBOOKS | FRAGMENTS:
+            assert shown[0].is_program or shown[0].file, f"{name}:{shown[0].line}"
+
+
+def test_block_when_it_continues_a_program_then_its_first_line_says_so() -> None:
+    for name, page in PAGES.items():
+        for program in page.programs:
+            for block in program.continuations:
+                if not block.is_hidden:
+                    assert block.code.startswith("# Continue"), f"{name}:{block.line}"
 
 
 def test_tutorial_when_it_has_a_block_then_it_names_the_file_of_it() -> None:
@@ -128,8 +165,9 @@ def test_page_when_it_is_in_docs_then_it_has_a_place_a_title_and_a_summary() -> 
     placed = [
         path
         for section in navigation(every)
-        for paths in section.values()
-        for path in paths
+        for parts in section.values()
+        for part in parts
+        for path in (next(iter(part.values())) if isinstance(part, dict) else [part])
     ]
 
     assert sorted(placed) == sorted(every)
@@ -137,30 +175,31 @@ def test_page_when_it_is_in_docs_then_it_has_a_place_a_title_and_a_summary() -> 
     assert [name for name, page in PAGES.items() if not page.summary] == []
 
 
-def test_page_when_its_folder_is_no_section_then_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"docs/odd/a\.md is in no section"):
+def test_page_when_its_folder_or_group_is_unknown_then_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"docs/odd/a\.md is not in a section"):
         navigation({"odd/a.md": Page("# A")})
+    with pytest.raises(ValueError, match=r"how-to/a\.md names the group 'Odd'"):
+        navigation({"how-to/a.md": Page("<!-- group: Odd -->\n# A")})
 
 
-def test_pages_when_put_in_order_then_index_said_order_titles() -> None:
+def test_pages_when_put_in_order_then_by_index_group_order_and_title() -> None:
     pages = {
         "how-to/a.md": Page("# Zebras\n"),
         "how-to/b.md": Page("# Ants\n\nAnts [carry](a.md). They are many.\n"),
         "how-to/c.md": Page("<!-- order: 1 -->\n# Pools\n"),
+        "how-to/d.md": Page("<!-- group: Call -->\n# Calls\n"),
+        "how-to/e.md": Page("<!-- group: Start -->\n# Install\n"),
         "how-to/index.md": Page("# How-to\n\n<!-- pages -->\n"),
     }
+    names = [f"how-to/{name}.md" for name in ("index", "c", "b", "a", "e", "d")]
 
-    assert in_order("how-to", pages) == [
-        "how-to/index.md",
-        "how-to/c.md",
-        "how-to/b.md",
-        "how-to/a.md",
+    assert in_order("how-to", pages) == names
+    assert navigation(pages) == [
+        {"How-to": [*names[:4], {"Start": [names[4]]}, {"Call": [names[5]]}]}
     ]
     assert listing("how-to", pages) == (
-        "* [Pools](c.md)\n* [Ants](b.md)  \n  Ants carry.\n* [Zebras](a.md)"
-    )
-    assert list_sections({"how-to/index.md": Page("# How-to\n\nDo it. Well.\n")}) == (
-        "* [How-to](how-to/index.md)  \n  Do it."
+        "* [Pools](c.md)\n* [Ants](b.md)  \n  Ants carry.\n* [Zebras](a.md)\n\n"
+        "## Start\n\n* [Install](e.md)\n\n## Call\n\n* [Calls](d.md)"
     )
 
 
@@ -206,7 +245,7 @@ ls
 """
 
 
-def test_page_when_read_then_its_blocks_and_what_is_said_of_them() -> None:
+def test_page_when_read_then_its_blocks_and_their_marks() -> None:
     page = Page(WRITTEN)
     hidden, first, second, file, third = page.blocks
 
@@ -214,13 +253,70 @@ def test_page_when_read_then_its_blocks_and_what_is_said_of_them() -> None:
     assert page.summary == "Prose: says what."
     assert "needs" not in page.shown
     assert "before = 1" not in page.shown
-    assert hidden.code.strip() == "before = 1"
+    assert (hidden.code.strip(), hidden.is_hidden) == ("before = 1", True)
     assert first == Block(line=11, code="print(before)\n", shows="1\n")
     assert (second.why_not, third.why_not) == ("takes a day", None)
     assert (file.file, file.checker, second.file) == ("first.py", "mypy", None)
     assert third.code == "actorlib.run(main())\n"
-    assert [block for block in page.blocks if block.is_program] == [third]
+    assert [program.block for program in page.programs] == [third]
     assert page.typed == [hidden, first, second]
+
+
+CONTINUED = """# Title
+
+```python
+async def main():
+    async with actorlib.init():
+        print(1)
+
+
+actorlib.run(main())
+```
+
+```text
+1
+```
+
+```python
+# Continue main():
+print(2)
+```
+
+<!-- not run: it takes a day -->
+```python
+# Continue main():
+train()
+```
+
+```python
+import actorlib.blocking as ray
+```
+
+```python
+# Continue the program:
+ray.init()
+```
+"""
+
+
+def test_program_when_continued_then_in_its_last_block_with_the_lines_of_the_page() -> (
+    None
+):
+    first, second = Page(CONTINUED).programs
+
+    lines = first.source().splitlines()
+    assert lines[3:6] == CONTINUED.splitlines()[3:6]
+    assert lines[15] == "        print('\\x00')"
+    assert lines[16:18] == ["        # Continue main():", "        print(2)"]
+    assert [line for line in lines[18:] if line] == ["actorlib.run(main())"]
+    assert "        train()" in first.source(with_wrong=True)
+    assert first.outputs == ["1\n", None]
+    assert [line for line in second.source().splitlines() if line] == [
+        "import actorlib.blocking as ray",
+        "print('\\x00')",
+        "# Continue the program:",
+        "ray.init()",
+    ]
 
 
 CHECKED = Page(
@@ -256,10 +352,7 @@ def test_page_when_made_into_modules_then_each_line_keeps_its_number() -> None:
 
     assert modules.keys() == {"model.py", "docs__how_to__types_md.py"}
     lines = modules["docs__how_to__types_md.py"].splitlines()
-    assert lines[:2] == [
-        "import actorlib",
-        "async def session(runtime: actorlib.Runtime):",
-    ]
+    assert lines[:2] == ["", "async def session():"]
     assert lines[3] == "    number = await ref"
     assert lines[10] == "    model.guess()  # there is none"
     assert modules["model.py"].splitlines()[20:] == ["", "size = 1"]
@@ -280,7 +373,7 @@ def test_findings_when_reported_then_those_that_the_page_expects_are_left_out() 
 
     assert lines == [
         "types.md:4: mypy: no ref",
-        "types.md:11: mypy accepts it, and the page says that it is wrong",
+        "types.md:11: mypy accepts it, and the page marks it as wrong",
         "types.md:16: mypy: no such class",
     ]
 
@@ -293,6 +386,9 @@ def test_page_when_type_checked_then_errors_name_its_lines(tmp_path: Path) -> No
         """# Types
 
 ```python
+import actorlib
+
+
 @actorlib.remote
 class Model:
     def ping(self, name: str) -> str:
@@ -315,7 +411,7 @@ actorlib.Replicas("Model", 2)
     lines = check({"types.md": page}, [example])
 
     where = [line.partition(": ")[0] for line in lines]
-    assert where == [f"{example}:2", f"{example}:2", "types.md:16", "types.md:16"]
+    assert where == [f"{example}:2", f"{example}:2", "types.md:19", "types.md:19"]
 
 
 def test_documents_when_two_write_one_file_then_refused_by_name() -> None:

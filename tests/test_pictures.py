@@ -62,7 +62,7 @@ def test_states_when_read_then_places_and_arrows() -> None:
 
     assert places == {"a": (0, 0), "b": (2, 0), "c": (1, 1)}
     assert arrows == [("a", "c", "goes")]
-    with pytest.raises(ValueError, match="no states"):
+    with pytest.raises(ValueError, match="unknown states"):
         states.read("a b\na -> c: goes")
 
 

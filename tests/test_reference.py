@@ -86,15 +86,36 @@ def test_name_when_a_page_shows_it_then_it_is_there_and_shown_once() -> None:
 
 
 @pytest.mark.parametrize("made", OPTIONS)
-def test_options_when_written_then_each_has_a_heading_and_its_default(
+def test_options_when_written_then_each_has_a_row_a_heading_and_its_default(
     made: type,
 ) -> None:
     text = options(made)
+    names = sorted(field.name for field in fields(made) if field.init)
 
-    headings = re.findall(r"^### (\w+) \{", text, re.MULTILINE)
-    assert headings == [field.name for field in fields(made) if field.init]
+    rows = re.findall(r"^\| \[`(\w+)`\]", text, re.MULTILINE)
+    headings = re.findall(r"^#### (\w+) \{", text, re.MULTILINE)
+    assert sorted(rows) == names
+    assert headings == rows
     assert text.count("Default: ") >= len(headings)
     assert f"<!-- options: {made.__name__} -->" in PAGES["options.md"]
+
+
+def test_actor_options_when_written_then_in_five_groups() -> None:
+    groups = re.findall(r"^### (.*)$", options(actorlib.ActorOptions), re.MULTILINE)
+
+    assert groups == [
+        "Resources",
+        "Placement",
+        "Visibility and enforcement",
+        "Calls",
+        "Name and life",
+    ]
+
+
+def test_exception_when_public_then_it_is_not_on_the_page_of_others() -> None:
+    others = other_names(PAGES.values())
+
+    assert [name for name in others if name.startswith("actorlib.exceptions.")] == []
 
 
 def test_option_when_given_what_is_wrong_then_the_reference_has_its_errors() -> None:

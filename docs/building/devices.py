@@ -5,7 +5,7 @@
     GPU 1: m2 0.5
     line: big 1
 
-A moment begins with its caption behind a star. ``line`` is who waits, in order.
+A moment begins with a star and its caption. ``line`` is the wait queue, in order.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _COLOURS = 5
 
 
 class Part(NamedTuple):
-    """A share of a device, or one that is waited for.
+    """A share of a device, granted or requested.
 
     Attributes:
-        name: Whose.
-        share: How much of a device.
+        name: The name of the actor.
+        share: The fraction of a device.
     """
 
     name: str
@@ -33,11 +33,11 @@ class Part(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """Who has what at one moment.
+    """The shares at one moment.
 
     Attributes:
-        caption: What has happened.
-        rows: The parts of each device by its name, and those who wait.
+        caption: The event before it.
+        rows: The parts of each device by its name, and the wait queue.
     """
 
     caption: str
@@ -48,22 +48,22 @@ def read(source: str) -> list[Moment]:
     """Reads the lines.
 
     Raises:
-        ValueError: A line is none, or more than a device is granted.
+        ValueError: A line is invalid, or the shares of a device exceed it.
     """
-    found: list[Moment] = []
+    moments: list[Moment] = []
     for line in filter(None, map(str.strip, source.splitlines())):
         if line.startswith("* "):
-            found.append(Moment(line[2:], {}))
+            moments.append(Moment(line[2:], {}))
             continue
-        name, colon, said = line.partition(":")
-        if not colon or not found:
+        name, colon, text = line.partition(":")
+        if not colon or not moments:
             raise ValueError(f"neither a caption nor a device: {line!r}")
-        words = [part.rsplit(" ", 1) for part in said.split(",") if part.strip()]
-        parts = [Part(who.strip(), float(share)) for who, share in words]
+        words = [part.rsplit(" ", 1) for part in text.split(",") if part.strip()]
+        parts = [Part(actor.strip(), float(share)) for actor, share in words]
         if name != _WAITING and sum(part.share for part in parts) > 1:
             raise ValueError(f"more than a device: {line!r}")
-        found[-1].rows[name] = parts
-    return found
+        moments[-1].rows[name] = parts
+    return moments
 
 
 def draw(source: str) -> str:

@@ -1,6 +1,6 @@
-"""Reads docstrings and classes for the reference as they are meant: for mkdocstrings.
+"""Adapts docstrings and classes for mkdocstrings.
 
-``Example:`` is a section of code, and what is there for engines is left out.
+``Example:`` becomes a section of code, and members for engines are left out.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
 
 
 class Docstrings(griffe.Extension):
-    """Changes what was read before it is shown."""
+    """Changes the objects that griffe has read."""
 
     def on_object(
         self, *, obj: griffe.Object, loader: griffe.GriffeLoader, **_: Any
     ) -> None:
-        """Gives each example the title by which the parser knows code.
+        """Gives each example the title that the parser expects.
 
-        A class whose docstring has no ``Args:`` is not made by users: its constructor
-        is left out, and so are bases that say nothing to them.
+        Users do not create a class whose docstring has no ``Args:``. Its constructor
+        is left out, and so are bases without a meaning for users.
         """
         del loader
         text = "" if obj.docstring is None else obj.docstring.value
@@ -44,6 +44,6 @@ class Docstrings(griffe.Extension):
 
 
 def _names_of_engines(module: griffe.Module) -> list[str]:
-    """Lists what the classes of a module have for engines; ``dir()`` leaves it out."""
+    """Lists the members of a module's classes that are for engines."""
     names = module.members.get("_OF_ENGINES")
     return _QUOTED.findall(str(names.value)) if names is not None else []

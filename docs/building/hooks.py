@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds the site: functions with the names of events."""
+"""The functions that MkDocs calls while it builds the site, named after its events."""
 
 from __future__ import annotations
 
@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[2]
-# MkDocs loads this file alone. What it needs, and actorlib itself, are this checkout's.
+# MkDocs loads this file alone. Its imports, and actorlib itself, are this checkout's.
 sys.path.insert(0, str(ROOT))
 
-from docs.building import devices, sequence, states  # noqa: E402  # see above
-from docs.building.navigation import (  # noqa: E402  # likewise
-    list_sections,
-    listing,
-    navigation,
-)
-from docs.building.pages import Page  # noqa: E402  # likewise
-from docs.building.reference import (  # noqa: E402  # likewise
+from docs.building import devices, sequence, states  # noqa: E402  # needs the path
+from docs.building.navigation import listing, navigation  # noqa: E402  # needs the path
+from docs.building.pages import Page  # noqa: E402  # needs the path
+from docs.building.reference import (  # noqa: E402  # needs the path
     made_for,
     other_names,
     page_of_others,
@@ -39,33 +35,34 @@ _FETCHED = re.compile(
     r"|<link\b(?=[^>]*rel=\"?(?:stylesheet|preconnect|preload))[^>]*href=\"?https?:[^>]*>"
 )
 _MADE = re.compile(r"<!-- (options: \w+|commands|metrics|exceptions) -->")
+_EXAMPLE = re.compile(r"<!-- example: ([\w/.]+) -->")
 _OUTSIDE = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)#\s]+)\)")
 
 
 _PICTURES = {"devices": devices, "sequence": sequence, "states": states}
-"""Who draws a block of each of these languages."""
+"""The module that draws the blocks of each of these languages."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Has blocks of some languages drawn, and finds out where the repository is."""
+    """Draws blocks of some languages, and reads the address of the repository."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         urls: dict[str, str] = tomllib.load(file)["project"].get("urls", {})
     # Not as repo_url: the theme would ask GitHub about it whenever a page is read.
     config.extra["repository"] = urls.get("Repository") or urls.get("Source") or ""
     config.mdx_configs["pymdownx.superfences"] = {
         "custom_fences": [
-            {"name": name, "class": "picture", "format": _drawn} for name in _PICTURES
+            {"name": name, "class": "picture", "format": _draw} for name in _PICTURES
         ]
     }
     return config
 
 
-def _drawn(source: str, language: str, *_: object, **__: object) -> str:
+def _draw(source: str, language: str, *_: object, **__: object) -> str:
     return _PICTURES[language].draw(source)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Puts every page that there is into the navigation, and one of other names."""
+    """Puts every page into the navigation, and adds the page of other names."""
     others = other_names(page.text for page in _pages(files).values())
     if others:
         files.append(
@@ -78,25 +75,30 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(
     markdown: str, page: BuiltPage, config: MkDocsConfig, files: Files
 ) -> str:
-    """Puts in what comments ask for, and points links out of docs/ to their files."""
+    """Replaces comments by what they ask for, and links that lead out of docs/."""
     path = page.file.src_uri
-    markdown = _MADE.sub(lambda asked: made_for(asked[1]), markdown)
+    markdown = _MADE.sub(lambda comment: made_for(comment[1]), markdown)
+    markdown = _EXAMPLE.sub(lambda comment: _example(comment[1]), markdown)
     if "<!-- pages -->" in markdown:
         folder = str(PurePosixPath(path).parent)
         markdown = markdown.replace("<!-- pages -->", listing(folder, _pages(files)))
-    if "<!-- sections -->" in markdown:
-        markdown = markdown.replace("<!-- sections -->", list_sections(_pages(files)))
     shown = Page(markdown).shown
     return _OUTSIDE.sub(lambda link: _published(link, path, config), shown)
 
 
+def _example(name: str) -> str:
+    code = (ROOT / "examples" / name).read_text(encoding="utf-8")
+    return f"```python\n{code}```"
+
+
 def on_post_build(config: MkDocsConfig) -> None:
-    """Warns of pages that fetch from elsewhere when read: strict refuses them."""
+    """Warns about pages that fetch from other sites: a strict build refuses them."""
     site = Path(config.site_dir)
     for page in site.rglob("*.html"):
-        for found in _FETCHED.finditer(page.read_text(encoding="utf-8")):
-            where = page.relative_to(site)
-            _log.warning("%s fetches from elsewhere: %s", where, found[0])
+        for tag in _FETCHED.finditer(page.read_text(encoding="utf-8")):
+            _log.warning(
+                "%s fetches from another site: %s", page.relative_to(site), tag[0]
+            )
 
 
 def _pages(files: Files) -> dict[str, Page]:
@@ -108,13 +110,13 @@ def _pages(files: Files) -> dict[str, Page]:
 
 
 def _published(link: re.Match[str], path: str, config: MkDocsConfig) -> str:
-    """A link of a page: to the repository if it leads out of docs/, or none."""
+    """Makes a link that leads out of docs/ one to the repository, or plain text."""
     docs = ROOT / "docs"
     target = (docs / path).parent.joinpath(link[2]).resolve()
     if target.is_relative_to(docs) or not target.exists():
         return link[0]
     repository = str(config.extra["repository"]).rstrip("/")
-    if not repository:  # it is nowhere to be read
+    if not repository:  # no address to link to
         return link[1]
     kind = "tree" if target.is_dir() else "blob"
     where = target.relative_to(ROOT).as_posix()

@@ -1,8 +1,8 @@
-"""Writes the parts of the reference that are made from the code when the site is built.
+"""Generates parts of the reference from the code when the site is built.
 
-A page of docs/reference says ``::: actorlib.init`` where mkdocstrings is to show a
-name, and ``<!-- options: ActorOptions -->`` and the like where something made here is.
-A public name that no page has comes onto a page of its own.
+In a page of docs/reference, mkdocstrings replaces ``::: actorlib.init`` by the text of
+a name, and this module replaces comments such as ``<!-- options: ActorOptions -->``.
+Public names that no page has go to a page of other names.
 """
 
 from __future__ import annotations
@@ -28,34 +28,69 @@ MODULES = (
 """The modules whose names are public."""
 
 _FEW = 3
-"""How many words an argument may choose from that stand where its value does."""
+"""At most this number of choices appear in place of the value of an argument."""
 
+OPTIONS = {
+    "Engine": ["engine", "address"],
+    "Resources": [
+        *["num_cpus", "num_gpus", "gpu_memory", "memory", "resources"],
+        *["accelerator_type", "devices", "device_memory"],
+    ],
+    "Placement": [
+        *["placement", "device", "near", "apart_from", "placement_group"],
+        *["placement_group_bundle_index", "placement_group_capture_child_tasks"],
+        *["scheduling_strategy", "infeasible"],
+    ],
+    "Visibility and enforcement": [
+        *["accelerators", "enforcement", "mps_thread_percentage"],
+        *["device_memory_overuse", "torch", "mask_form"],
+    ],
+    "Calls": [
+        *["max_concurrency", "concurrency_groups", "concurrency_group"],
+        *["max_pending_calls", "max_unread_items", "allow_out_of_order_execution"],
+        *["timeout", "num_returns", "backpressure", "detach", "max_calls"],
+        *["max_retries", "max_task_retries", "retry_exceptions"],
+    ],
+    "Name and life": [
+        *["name", "namespace", "get_if_exists", "lifetime", "max_restarts"],
+        *["restart_window", "restart_backoff", "runtime_env", "grace"],
+    ],
+    "Start of workers": ["preload", "start_method"],
+    "Shared memory": ["object_store_memory", "object_store_full", "share_above"],
+    "Observation": [
+        *["log_to_driver", "log_level", "control", "dashboard", "middleware"],
+        "actor_history",
+    ],
+}
+"""The groups of options, in the order in which the reference shows them."""
+
+_RULE = "|---|---|---|---|"
 _BESIDE = {"__version__", "exceptions"}
 _SHOWN = re.compile(r"^::: (actorlib[\w.]*)$|\{ #(actorlib[\w.]*) \}", re.MULTILINE)
 _WRONG: tuple[object, ...] = (
     *(b"?", "?", "", -2, 0, 1.5, 101, True, (), []),
     *({"": 1}, {"io": 0}, {"io": "?"}, ["?", "?"], [b"?"]),
 )
-"""Values of which an option takes few; the first that it refuses is shown."""
+"""Values that most options refuse; the errors of the first ones are shown."""
 
 
 def public_names() -> list[str]:
-    """Lists every public name with its module, each thing once, where it was first."""
+    """Lists every public name with its module, each object once."""
     seen: set[int] = set()
-    found: list[str] = []
+    names: list[str] = []
     for module in MODULES:
         loaded = importlib.import_module(module)
         for name in loaded.__all__:
-            thing: object = getattr(loaded, name)
-            if name in _BESIDE or id(thing) in seen:
+            value: object = getattr(loaded, name)
+            if name in _BESIDE or id(value) in seen:
                 continue
-            seen.add(id(thing))
-            found.append(f"{module}.{name}")
-    return found
+            seen.add(id(value))
+            names.append(f"{module}.{name}")
+    return names
 
 
 def shown_names(texts: Iterable[str]) -> list[str]:
-    """Lists the names that pages show, as often as they do."""
+    """Lists the names that pages show, with repetitions."""
     return [m[1] or m[2] for text in texts for m in _SHOWN.finditer(text)]
 
 
@@ -69,8 +104,8 @@ def page_of_others(names: Iterable[str]) -> str:
     """Writes the page of the names that no other page shows."""
     shown = "\n".join(f"::: {name}" for name in names)
     return (
-        f"# Other names\n\nThese names are public, too. Each is imported from the "
-        f"module that stands before it.\n\n{shown}\n"
+        f"# Other names\n\nThese names are public, too. Import each from the "
+        f"module before it.\n\n{shown}\n"
     )
 
 
@@ -78,56 +113,85 @@ def page_of_others(names: Iterable[str]) -> str:
 
 
 def attributes(made: type) -> dict[str, str]:
-    """Reads what the docstring of a class says of each attribute."""
+    """Reads the texts of the attributes in the docstring of a class."""
     doc = inspect.getdoc(made) or ""
     _, _, section = doc.partition("Attributes:\n")
-    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in found}
+    rows = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in rows}
 
 
 def refusals(made: Callable[..., object], name: str) -> list[str]:
-    """Asks an option what it says to wrong values: an error of each kind, if any.
+    """Returns the errors of an option for wrong values, one of each type.
 
     Args:
         made: The class of the options.
         name: The option.
     """
-    found: dict[str, str] = {}
+    errors: dict[str, str] = {}
     for value in _WRONG:
         try:
             made(**{name: value})
         except (TypeError, ValueError) as error:
             kind = type(error).__name__
-            found.setdefault(kind, f"{kind}: {error}")
-    return [found[kind] for kind in sorted(found)]
+            errors.setdefault(kind, f"{kind}: {error}")
+    return [errors[kind] for kind in sorted(errors)]
 
 
 def options(made: type[Any]) -> str:
-    """Writes down every option of a class: type, default, meaning, errors.
+    """Describes every option of a class: a table of all, then each by its group.
 
     Args:
-        made: The dataclass that has them as its fields.
+        made: The dataclass with the options as its fields.
     """
-    said = attributes(made)
-    return "\n".join(
-        _option(made, field, said[field.name])
-        for field in dataclasses.fields(made)
-        if field.init
+    texts = attributes(made)
+    groups = _grouped(field for field in dataclasses.fields(made) if field.init)
+    rows = [
+        _row(made, field, texts[field.name])
+        for fields in groups.values()
+        for field in fields
+    ]
+    parts = ["\n".join(["| option | type | default | meaning |", _RULE, *rows])]
+    for group, fields in groups.items():
+        parts.append(f"### {group}\n")
+        parts += [_option(made, field, texts[field.name]) for field in fields]
+    return "\n\n".join(parts)
+
+
+def _grouped(
+    fields: Iterable[dataclasses.Field[Any]],
+) -> dict[str, list[dataclasses.Field[Any]]]:
+    groups: dict[str, list[dataclasses.Field[Any]]] = {name: [] for name in OPTIONS}
+    groups["Others"] = []
+    group_of = {name: group for group, names in OPTIONS.items() for name in names}
+    for field in fields:
+        groups[group_of.get(field.name, "Others")].append(field)
+    return {group: members for group, members in groups.items() if members}
+
+
+def _row(made: type, field: dataclasses.Field[Any], text: str) -> str:
+    sentence = re.split(r"(?<=\.)\s", text.replace("``", "`"))[0]
+    return (
+        f"| [`{field.name}`](#{_anchor(made, field)}) | `{_type(field.type)}` "
+        f"| `{field.default!r}` | {sentence} |"
     )
 
 
-def _option(made: type, field: dataclasses.Field[Any], said: str) -> str:
-    prefix = made.__name__.removesuffix("Options").lower()
+def _anchor(made: type, field: dataclasses.Field[Any]) -> str:
+    return f"{made.__name__.removesuffix('Options').lower()}-{field.name}"
+
+
+def _option(made: type, field: dataclasses.Field[Any], text: str) -> str:
     errors = "\n".join(refusals(made, field.name))
-    shown = f"\n```text\n{errors}\n```\n" if errors else ""
+    folded = indent(f"```text\n{errors}\n```", "    ")
+    shown = f'\n??? note "Errors"\n\n{folded}\n' if errors else ""
     return (
-        f"### {field.name} {{ #{prefix}-{field.name} }}\n\n`{_type(field.type)}`\n\n"
-        f"{said.replace('``', '`')}\n{shown}"
+        f"#### {field.name} {{ #{_anchor(made, field)} }}\n\n`{_type(field.type)}`\n\n"
+        f"{text.replace('``', '`')}\n{shown}"
     )
 
 
 def _type(annotation: object) -> str:
-    """Writes a type down as in a signature."""
+    """Formats a type as in a signature."""
     text = (
         annotation
         if isinstance(annotation, str)
@@ -141,7 +205,7 @@ def _type(annotation: object) -> str:
 
 
 def commands() -> str:
-    """Writes down every command with its words, as ``--help`` does."""
+    """Describes every command with its arguments, as ``--help`` does."""
     from actorlib.__main__ import _parser  # noqa: PLC0415  # for this page alone
 
     return "\n".join(_command(name, sub) for name, sub in _commands(_parser()))
@@ -150,16 +214,16 @@ def commands() -> str:
 def _commands(
     parser: argparse.ArgumentParser,
 ) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    for action in parser._actions:  # noqa: SLF001  # argparse says it nowhere else
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  # likewise
+    for action in parser._actions:  # noqa: SLF001  # argparse has no public API
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  # no public API
             yield from action.choices.items()
 
 
 def _command(name: str, parser: argparse.ArgumentParser) -> str:
     rows = [
         f"| `{_words(action)}` | {_meaning(action)} |"
-        for action in parser._actions  # noqa: SLF001  # likewise
-        if not isinstance(action, argparse._HelpAction)  # noqa: SLF001  # likewise
+        for action in parser._actions  # noqa: SLF001  # no public API
+        if not isinstance(action, argparse._HelpAction)  # noqa: SLF001  # no public API
     ]
     table = "\n".join(["| argument | meaning |", "|---|---|", *rows]) if rows else ""
     example = re.sub(r"^examples?: ", "", parser.epilog or "")
@@ -193,10 +257,10 @@ def _words(action: argparse.Action) -> str:
 
 
 def metrics() -> str:
-    """Writes down every metric: what it is called at a scrape, its labels, its help."""
-    from prometheus_client import CollectorRegistry  # noqa: PLC0415  # likewise
+    """Describes every metric: its name in a scrape, its labels, its help."""
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415  # for this page
 
-    from actorlib.observe import prometheus  # noqa: PLC0415  # likewise
+    from actorlib.observe import prometheus  # noqa: PLC0415  # for this page
 
     collector: Any = prometheus(registry=CollectorRegistry())
     rows = [
@@ -210,14 +274,14 @@ def metrics() -> str:
 
 
 def _labels(family: Any) -> str:
-    return ", ".join(f"`{label}`" for label in family._labelnames) or "none"  # noqa: SLF001  # said nowhere else
+    return ", ".join(f"`{label}`" for label in family._labelnames) or "none"  # noqa: SLF001  # no public API
 
 
 # Exceptions.
 
 
 def exceptions() -> str:
-    """Draws which error derives from which, as a list in lists with links."""
+    """Lists the errors below their base classes, with links."""
     module = importlib.import_module("actorlib.exceptions")
     errors = [
         made
@@ -250,7 +314,7 @@ def _name(made: type) -> str:
 
 
 def made_for(marker: str) -> str:
-    """Writes what a comment of a page asks for.
+    """Generates the content for a comment of a page.
 
     Args:
         marker: ``options: ActorOptions``, ``commands``, ``metrics`` or ``exceptions``.

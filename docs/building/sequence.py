@@ -1,12 +1,12 @@
-"""Draws who says what to whom, one after another, from lines of text.
+"""Draws the messages between processes, one after another, from lines of text.
 
     program, owner, worker
     program -> owner: ping.remote(1)
     owner: finds the worker
     owner --> program: a ref, at once
 
-The first line names them from left to right. ``->`` is a message, ``-->`` one that is
-not waited for, and a line with one name says what happens there.
+The first line names the processes from left to right. ``->`` is a message, ``-->`` one
+without a wait, and a line with one name is an event in that process.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _GAP = 14
 
 
 class Step(NamedTuple):
-    """A message, or something that happens at one of them.
+    """A message, or an event in one process.
 
     Attributes:
-        sender: Who sends, by number from the left.
-        receiver: Who gets it; the sender itself where something happens there.
-        text: What.
-        is_aside: Whether nobody waits for it.
+        sender: The number of the sender from the left.
+        receiver: The number of the receiver; for an event the sender itself.
+        text: The text.
+        is_aside: Whether no process waits for it.
     """
 
     sender: int
@@ -38,20 +38,20 @@ class Step(NamedTuple):
 
 
 def read(source: str) -> tuple[list[str], list[Step]]:
-    """Reads the lines: who takes part, and the steps.
+    """Reads the lines: the names, and the steps.
 
     Raises:
-        ValueError: A line is none, or names somebody who does not take part.
+        ValueError: A line is invalid, or has an unknown name.
     """
     first, *rest = [line.strip() for line in source.splitlines() if line.strip()]
     names = [name.strip() for name in first.split(",")]
     steps: list[Step] = []
     for line in rest:
-        found = re.fullmatch(r"([^:]*?)(?: (--?>) ([^:]*?))?: (.*)", line)
-        if found is None or {found[1], found[3] or found[1]} - {*names}:
+        match = re.fullmatch(r"([^:]*?)(?: (--?>) ([^:]*?))?: (.*)", line)
+        if match is None or {match[1], match[3] or match[1]} - {*names}:
             raise ValueError(f"no step of {', '.join(names)}: {line!r}")
-        sender, receiver = names.index(found[1]), names.index(found[3] or found[1])
-        steps.append(Step(sender, receiver, found[4], found[2] == "-->"))
+        sender, receiver = names.index(match[1]), names.index(match[3] or match[1])
+        steps.append(Step(sender, receiver, match[4], match[2] == "-->"))
     return names, steps
 
 

@@ -1,10 +1,10 @@
-"""Draws states and what leads from one to another, from lines of text.
+"""Draws states and the transitions between them, from lines of text.
 
     pending   starting   alive
     dead      .          draining
     pending -> starting: its share is there
 
-The lines before the first arrow are the picture's rows; a point leaves a place empty.
+The lines before the first arrow are the rows of the picture; a dot is an empty place.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ def read(source: str) -> tuple[dict[str, tuple[int, int]], list[tuple[str, str, 
     """Reads the lines: the column and row of each state, and the arrows.
 
     Raises:
-        ValueError: An arrow is from or to what is no state.
+        ValueError: An arrow begins or ends at an unknown state.
     """
     places: dict[str, tuple[int, int]] = {}
     arrows: list[tuple[str, str, str]] = []
     rows = 0
     for line in filter(None, map(str.strip, source.splitlines())):
-        found = re.fullmatch(r"(\w+) -> (\w+): (.*)", line)
-        if found is None:
+        match = re.fullmatch(r"(\w+) -> (\w+): (.*)", line)
+        if match is None:
             words = enumerate(line.split())
             places |= {word: (x, rows) for x, word in words if word != "."}
             rows += 1
-        elif {found[1], found[2]} <= places.keys():
-            arrows.append((found[1], found[2], found[3]))
+        elif {match[1], match[2]} <= places.keys():
+            arrows.append((match[1], match[2], match[3]))
         else:
-            raise ValueError(f"an arrow between what are no states: {line!r}")
+            raise ValueError(f"an arrow between unknown states: {line!r}")
     return places, arrows
 
 
@@ -69,14 +69,14 @@ def draw(source: str) -> str:
 
 
 def _arrow(canvas: Canvas, start: Point, end: Point, text: str, shift: float) -> None:
-    """Draws one from the edge of a box to the edge of another, its text beside it."""
+    """Draws an arrow between the edges of two boxes, with its text beside it."""
     dx, dy = end[0] - start[0], end[1] - start[1]
     length = (dx * dx + dy * dy) ** 0.5
     aside = (-dy / length * shift, dx / length * shift)
-    from_here = _edge(start, (dx, dy), aside)
-    to_there = _edge(end, (-dx, -dy), aside)
-    canvas.line(from_here, to_there, of="arrow")
-    x, y = (from_here[0] + to_there[0]) / 2, (from_here[1] + to_there[1]) / 2
+    tail = _edge(start, (dx, dy), aside)
+    head = _edge(end, (-dx, -dy), aside)
+    canvas.line(tail, head, of="arrow")
+    x, y = (tail[0] + head[0]) / 2, (tail[1] + head[1]) / 2
     if abs(dy) < 1:
         lines = wrapped(text, abs(dx) - _BOX_WIDTH - 8)
         below = (dx < 0) is not bool(shift)  # of two, each is on its line's side
@@ -86,7 +86,7 @@ def _arrow(canvas: Canvas, start: Point, end: Point, text: str, shift: float) ->
         lines = wrapped(text, 90)
         top = y - (len(lines) - 1) * LINE / 2 + 4
         canvas.text(
-            from_here[0] + (8 if right else -8),
+            tail[0] + (8 if right else -8),
             top,
             lines,
             of="start halo" if right else "end halo",
@@ -94,13 +94,13 @@ def _arrow(canvas: Canvas, start: Point, end: Point, text: str, shift: float) ->
     else:
         lines = wrapped(text, 150)
         if abs(dy) <= _ROW:  # nearer to where it begins: it may cross another
-            x, y = x - 0.1 * (to_there[0] - from_here[0]), y - 0.1 * dy
+            x, y = x - 0.1 * (head[0] - tail[0]), y - 0.1 * dy
         top = y - (len(lines) - 1) * LINE / 2 + 4
         canvas.text(x, top, lines, of="middle halo")
 
 
 def _edge(centre: Point, towards: Point, aside: Point) -> Point:
-    """Where a line from the middle of a box leaves it."""
+    """Returns the point where a line from the centre of a box leaves the box."""
     dx, dy = towards
     scale = min(
         _BOX_WIDTH / 2 / abs(dx) if dx else float("inf"),

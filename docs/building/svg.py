@@ -1,4 +1,4 @@
-"""Writes SVG: a canvas that shapes are put on, all of them styled by docs/site.css.
+"""Writes SVG: a canvas with shapes, styled by docs/site.css.
 
 Colours are those of the page's theme, so a picture reads well on light and dark.
 """
@@ -15,7 +15,7 @@ LINE = 16
 
 
 class Canvas:
-    """Collects shapes, and becomes a picture as wide and high as they need."""
+    """Collects shapes, and makes a picture of the size that they need."""
 
     def __init__(self) -> None:
         self._shapes: list[str] = []
@@ -44,7 +44,7 @@ class Canvas:
         self._reach(x + width, y + height)
 
     def text(self, x: float, y: float, lines: list[str], *, of: str = "middle") -> None:
-        """Writes lines; ``y`` is where the first one stands on."""
+        """Writes lines; ``y`` is the baseline of the first one."""
         for number, line in enumerate(lines):
             width = len(line) * LETTER
             reach = width if "start" in of else width / 2 if "middle" in of else 0
@@ -55,10 +55,10 @@ class Canvas:
             self._reach(x + reach, y + number * LINE + 4)
 
     def picture(self, about: str) -> str:
-        """Gives the picture as HTML.
+        """Returns the picture as HTML.
 
         Args:
-            about: What it says, for who cannot see it.
+            about: Its content as text, for screen readers.
         """
         width, height = self._right + 8, self._bottom + 8
         return (

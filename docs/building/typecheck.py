@@ -2,9 +2,9 @@
 
 ``python -m docs.building.typecheck`` prints the errors. The blocks of a page become
 modules in a temporary folder, in which each line keeps its number, so an error names
-the page and the line. A file that readers write is a module, and so is a program. The
-other blocks of a page, which readers type one after another, are the body of one
-``async def``, as both checkers refuse an ``await`` outside of one.
+the page and the line. A file that readers write is a module, and so is a program with
+the blocks that continue it. Blocks that readers type into a notebook are the body of
+one ``async def``, as both checkers refuse an ``await`` outside of one.
 
 The options suit users who write no annotations: mypy's defaults, with the plugin and
 with the bodies of functions without annotations, and pyright's standard mode.
@@ -63,9 +63,9 @@ class Finding:
 
     Attributes:
         checker: One of ``CHECKERS``.
-        file: The file that it was found in.
-        line: The line there, from 1.
-        text: What it says.
+        file: The file with the error.
+        line: The line in the file, from 1.
+        text: The message.
     """
 
     checker: str
@@ -85,19 +85,19 @@ def modules_of(name: str, page: Page) -> Iterator[tuple[str, str]]:
         The name of each file, and its text.
     """
     stem = name.replace("/", "__").replace("-", "_").replace(".", "_")
+    for program in page.programs:
+        file = program.block.file or f"{stem}_{program.block.line}.py"
+        yield file, program.source(with_wrong=True)
     for block in page.blocks:
-        if block not in page.typed:
-            file = block.file or f"{stem}_{block.line}.py"
-            yield file, "\n" * (block.line - 1) + block.code
+        if block.file is not None and not block.is_program:
+            yield block.file, "\n" * (block.line - 1) + block.code
     if page.typed:
         yield f"{stem}.py", _session(page)
 
 
 def _session(page: Page) -> str:
-    """Makes a function of what readers type; its head stands in the title's lines."""
+    """Makes a function of the blocks that readers type; its head is in line 2."""
     lines = ["", "async def session():"]
-    if not page.starts_runtime:  # see docs/how-to/index.md
-        lines = ["import actorlib", "async def session(runtime: actorlib.Runtime):"]
     for block in page.typed:
         lines += [""] * (block.line - 1 - len(lines))
         lines += [line and f"    {line}" for line in block.code.splitlines()]
@@ -107,15 +107,15 @@ def _session(page: Page) -> str:
 def complaints(
     findings: Iterable[Finding], pages: Mapping[str, Page], files: Mapping[Path, str]
 ) -> list[str]:
-    """Lists what is wrong: what should be accepted and is not, and the reverse.
+    """Lists lines that a checker rejects against the page, or accepts against it.
 
     Args:
-        findings: What the checkers have found.
+        findings: The errors of the checkers.
         pages: The pages by their paths.
-        files: The path of the page that each file was made of.
+        files: The path of the page of each file.
 
     Returns:
-        A line for each, which names the page, or the example, and the line there.
+        A line for each, with the page or the example and its line.
     """
     rows: list[tuple[str, int, str]] = []
     rejected: set[tuple[str, str, int]] = set()
@@ -131,7 +131,7 @@ def complaints(
             rows.append((name, finding.line, f"{finding.checker}: {text}"))
     for name, page in pages.items():
         rows += [
-            (name, line, f"{checker} accepts it, and the page says that it is wrong")
+            (name, line, f"{checker} accepts it, and the page marks it as wrong")
             for block in page.blocks
             if block.is_wrong
             for line in _lines_with_code(block)
@@ -143,8 +143,8 @@ def complaints(
 
 def _block_at(page: Page | None, line: int) -> Block | None:
     blocks = [] if page is None else page.blocks
-    found = [block for block in blocks if block.line <= line]
-    return found[-1] if found else None
+    earlier = [block for block in blocks if block.line <= line]
+    return earlier[-1] if earlier else None
 
 
 def _lines_with_code(block: Block) -> list[int]:
@@ -233,20 +233,20 @@ def _output(checker: str, *words: str, cwd: Path) -> str:
 
 
 def main() -> int:
-    """Checks everything; prints what is wrong, and returns 1 if there is something."""
+    """Checks everything and prints the errors; returns 1 if there are any."""
     docs = (p for p in (ROOT / "docs").rglob("*.md") if p.parent.name != "decisions")
     paths = [ROOT / "README.md", *sorted(docs)]
     pages = {_relative(path): Page.of(path) for path in paths}
     notebooks = sorted((ROOT / "examples").rglob("*.ipynb"))
     pages |= {_relative(path): _notebook(path) for path in notebooks}
-    found = check(pages, [ROOT / "examples"])
-    sys.stdout.write("".join(f"{line}\n" for line in found))
-    sys.stdout.write(f"{len(found)} errors in {len(pages)} pages and the examples\n")
-    return 1 if found else 0
+    errors = check(pages, [ROOT / "examples"])
+    sys.stdout.write("".join(f"{line}\n" for line in errors))
+    sys.stdout.write(f"{len(errors)} errors in {len(pages)} pages and the examples\n")
+    return 1 if errors else 0
 
 
 def _notebook(path: Path) -> Page:
-    """A notebook as a page: the lines of errors are those of its cells, all counted."""
+    """Makes a page of a notebook; lines count all cells."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     return Page("# Notebook\n\n" + "\n".join(f"```python\n{c}\n```\n" for c in codes))

@@ -1,4 +1,4 @@
-"""A task that wants a certain model."""
+"""A task for one model of GPU."""
 
 import actorlib.blocking as ray
 from actorlib.blocking.util.accelerators import NVIDIA_TESLA_V100

@@ -1,4 +1,4 @@
-"""A task that hands its GPU to a framework, which looks at the mask."""
+"""A task that uses its GPU with a framework, which reads the mask."""
 
 import os
 import actorlib.blocking as ray
@@ -7,7 +7,7 @@ ray.init(num_gpus=2)
 
 @ray.remote(num_gpus=1)
 def gpu_task():
-    # Where the document opens a session of TensorFlow: this is all that it looks at.
+    # The document opens a session of TensorFlow here, which reads only this variable.
     return "a framework sees GPU {}".format(os.environ["CUDA_VISIBLE_DEVICES"])
 
 print(ray.get(gpu_task.remote()))

@@ -1,4 +1,4 @@
-"""The ids of the GPUs of an actor and of a task, as ``get_gpu_ids`` tells them."""
+"""The ids of the GPUs of an actor and of a task, from ``get_gpu_ids``."""
 
 import os
 import actorlib.blocking as ray

@@ -1,4 +1,4 @@
-"""A task that leaves memory on its GPU: its process is not used again."""
+"""A task that leaves memory on its GPU: its process is not reused."""
 
 import os
 import actorlib.blocking as ray

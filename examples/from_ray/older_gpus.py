@@ -1,4 +1,4 @@
-"""GPUs in functions and actors, as older versions of Ray's documents write it."""
+"""GPUs in functions and actors, from older versions of Ray's documents."""
 
 import os
 import actorlib.blocking as ray
@@ -14,7 +14,7 @@ print(ray.get(gpu_method.remote()))
 @ray.remote(num_gpus=1)
 def gpu_method():
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, ray.get_gpu_ids()))
-    # Where the document opens a session of TensorFlow.
+    # The document opens a session of TensorFlow here.
     return os.environ["CUDA_VISIBLE_DEVICES"]
 
 print(ray.get(gpu_method.remote()))
@@ -24,7 +24,7 @@ class GPUActor(object):
     def __init__(self):
         return "This actor is allowed to use GPUs {}.".format(ray.get_gpu_ids())
 
-# No constructor may return a value: Python refuses it, here as there.
+# Python refuses a constructor that returns a value, as in Ray.
 try:
     ray.get(GPUActor.remote().__ray_ready__.remote())
 except ray.exceptions.RayActorError as error:
@@ -35,7 +35,7 @@ class GPUActor(object):
     def __init__(self):
         self.gpu_ids = ray.get_gpu_ids()
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, self.gpu_ids))
-        # Where the document opens a session of TensorFlow.
+        # The document opens a session of TensorFlow here.
         self.sess = os.environ["CUDA_VISIBLE_DEVICES"]
 
     def seen(self):
@@ -43,7 +43,7 @@ class GPUActor(object):
 
 print(ray.get(GPUActor.remote().seen.remote()))
 
-# More than there is is refused, as the document says.
+# A request for more than the machine has is refused, as in the document.
 try:
     ray.get(GPUActor.options(num_gpus=5).remote().seen.remote())
 except ray.exceptions.ActorUnschedulableError as error:

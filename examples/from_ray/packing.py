@@ -1,4 +1,4 @@
-"""Halves of GPUs: one device is filled before the next is opened."""
+"""Halves of GPUs: one device fills before the next."""
 
 import actorlib.blocking as ray
 

@@ -1,10 +1,10 @@
-"""A model behind FastAPI: batches, replicas, streams, an end without a lost request.
+"""A model behind FastAPI: batches, replicas, streams, and a clean end.
 
     uvicorn examples.service.app:app
 
-SIGTERM ends it: uvicorn takes no new requests and finishes those that it has, then the
-runtime drains, then the replicas close. A replica that is killed is restarted, and its
-calls go to it again: no request fails.
+After SIGTERM uvicorn accepts no new requests and finishes those that it has; then the
+runtime drains, and the replicas close. A replica that is killed restarts, and its calls
+are repeated: no request fails.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ if TYPE_CHECKING:
 
 @actorlib.remote(num_gpus=0.5, max_restarts=-1, max_task_retries=3)
 class Model:
-    """Turns texts around, many at once; half a GPU each."""
+    """Reverses texts in batches, on half a GPU."""
 
     @actorlib.setup
     async def load(self) -> None:
-        """Loads what the model needs, where its methods run."""
+        """Loads the model, in the worker."""
         self._table = {"polite": "please"}
 
     @actorlib.close
     async def unload(self) -> None:
-        """Closes it behind the last request."""
+        """Releases the model after the last request."""
         self._table.clear()
 
     @actorlib.batch(max_size=16, wait=0.002)
     async def predict(self, texts: list[str]) -> list[str]:
-        """Answers a batch in the time of one."""
+        """Computes a batch in the time of one text."""
         await asyncio.sleep(0.005)
         return [text[::-1] for text in texts]
 
     async def tokens(self, text: str) -> AsyncIterator[str]:
-        """Gives word after word."""
+        """Yields the words one by one."""
         for word in text.split():
             await asyncio.sleep(0.001)
             yield word[::-1]
 
     async def check(self) -> None:
-        """Answers if it is well."""
+        """Returns if the replica is healthy."""
 
     async def where(self) -> tuple[int, list[int | str]]:
-        """Its process, and its GPUs."""
+        """Returns the process id and the GPUs."""
         return os.getpid(), actorlib.get_gpu_ids()
 
 
@@ -74,7 +74,7 @@ app = FastAPI(lifespan=lifespan)
 
 
 def models_of(request: Request) -> actorlib.Replicas[Any]:
-    """The replicas of the service."""
+    """Returns the replicas of the service."""
     models: actorlib.Replicas[Any] = request.app.state.models
     return models
 
@@ -82,13 +82,13 @@ def models_of(request: Request) -> actorlib.Replicas[Any]:
 @app.exception_handler(RuntimeDrainingError)
 @app.exception_handler(ActorUnavailableError)
 async def try_later(_: Request, error: Exception) -> JSONResponse:
-    """What nobody can answer now: the caller may try again."""
+    """Answers 503: the caller may try again."""
     return JSONResponse({"detail": str(error)}, 503, {"Retry-After": "1"})
 
 
 @app.get("/predict")
 async def predict(request: Request, text: str) -> dict[str, str]:
-    """One of the replicas answers."""
+    """Calls one of the replicas."""
     return {"answer": await models_of(request).predict.remote(text)}
 
 
@@ -101,7 +101,7 @@ def plain(request: Request, text: str) -> dict[str, str]:
 
 @app.get("/stream")
 async def stream(request: Request, text: str) -> StreamingResponse:
-    """Server-sent events, one a word; who goes away ends the work."""
+    """Sends each word as an event. A client that disconnects cancels the work."""
 
     async def events() -> AsyncIterator[str]:
         words = models_of(request).tokens.remote(text)
@@ -113,9 +113,9 @@ async def stream(request: Request, text: str) -> StreamingResponse:
 
 @app.get("/replicas")
 async def replicas(request: Request) -> list[dict[str, object]]:
-    """What is known of the replicas."""
-    found: list[dict[str, object]] = []
+    """Lists the replicas."""
+    rows: list[dict[str, object]] = []
     for each in models_of(request).stats():
         pid, gpus = await each.handle.where.remote()
-        found.append({"pid": pid, "gpus": gpus, "calls": each.calls})
-    return found
+        rows.append({"pid": pid, "gpus": gpus, "calls": each.calls})
+    return rows

@@ -2,10 +2,10 @@
 
     python -m examples.uvicorn_workers --port 8000
 
-This program has the runtime and starts uvicorn with two workers, which attach to the
-runtime by its name: see ``app``. SIGTERM ends all of it: uvicorn finishes the requests
-that it has, its workers detach, and the runtime ends last. A worker that is killed is
-replaced by uvicorn, and the model does not notice.
+This program starts the runtime, and uvicorn with two workers, which attach to the
+runtime by its name (module ``app``). After SIGTERM uvicorn finishes its requests, its
+workers detach, and the runtime ends last. uvicorn replaces a worker that is killed;
+the model is not affected.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ import actorlib
 
 @actorlib.remote(num_gpus=0.5)
 class Model:
-    """Turns texts around, for whichever process asks."""
+    """Reverses texts for all processes."""
 
     def __init__(self) -> None:
         self._served = 0
 
     async def predict(self, text: str) -> tuple[str, int]:
-        """The answer, and how many there were."""
+        """Returns the answer, and the number of answers so far."""
         await asyncio.sleep(0.002)
         self._served += 1
         return text[::-1], self._served
 
 
 async def main() -> int:
-    """Has the runtime for as long as uvicorn runs; gives its exit code."""
-    name = f"uvicorn-{os.getpid()}"  # "service" would do for one of it on a machine
+    """Runs uvicorn inside the runtime; returns its exit code."""
+    name = f"uvicorn-{os.getpid()}"  # a fixed name works for one service per machine
     async with actorlib.init(name=name, num_gpus=1):
-        # It holds the actor for as long as the runtime runs.
+        # This handle keeps the actor alive.
         model = await Model.options(name="model").remote()
         app = "examples.uvicorn_workers.app:app"
         server = await asyncio.create_subprocess_exec(

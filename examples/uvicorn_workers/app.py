@@ -29,13 +29,13 @@ app = FastAPI(lifespan=lifespan)
 
 @app.exception_handler(RuntimeLostError)
 async def gone(_: Request, error: Exception) -> JSONResponse:
-    """The program that has the runtime was killed: nobody can answer any more."""
+    """Answers 503 after the program with the runtime has ended."""
     return JSONResponse({"detail": str(error)}, 503)
 
 
 @app.get("/predict")
 async def predict(request: Request, text: str) -> dict[str, Any]:
-    """The one model answers, whichever worker was asked."""
+    """Calls the model, which all workers share."""
     answer, served = await request.app.state.model.predict.remote(text)
     return {"answer": answer, "served": served, "worker": os.getpid()}
 
