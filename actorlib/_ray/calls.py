@@ -35,7 +35,7 @@ from actorlib._ray.pickled import (
     pickle_value,
     unpickle_value,
 )
-from actorlib._ray.ray_api import bundle_strategy, ray
+from actorlib._ray.ray_api import ray, scheduling_strategy
 from actorlib._ray.refs import (
     FailedAnswer,
     FunctionTask,
@@ -385,12 +385,7 @@ def _made(spec: FunctionSpec, label: str) -> Any:
     if options.max_calls is not None:
         decorate = ray.remote(max_calls=options.max_calls)
     keywords = function_options(label, options, is_stream=spec.is_stream)
-    if options.group is not None:
-        keywords["scheduling_strategy"] = bundle_strategy(
-            options.group.id,
-            options.placement_group_bundle_index,
-            captures=bool(options.placement_group_capture_child_tasks),
-        )
+    keywords["scheduling_strategy"] = scheduling_strategy(options)
     made = decorate(yield_function if spec.is_stream else run_function)
     return made.options(retry_exceptions=[RetryableFailure], **keywords)
 

@@ -40,7 +40,7 @@ from actorlib._ray.messages import HostConfig
 from actorlib._ray.options import actor_options, refuse_hooks
 from actorlib._ray.pickled import PickledSources, check_pickled_by_ray, pickle_value
 from actorlib._ray.placement_groups import RayPlacementGroups
-from actorlib._ray.ray_api import bundle_strategy, id_of, ray
+from actorlib._ray.ray_api import id_of, ray, scheduling_strategy
 from actorlib._ray.refs import FailedAnswer, RayTask
 from actorlib._ray.state import ActorDirectory, ClusterNodes, granted
 from actorlib._wire.errors import unsendable_error
@@ -315,12 +315,7 @@ class RayEngine(Engine):
         if why is not None:
             stillborn = Actor(None, os.urandom(16), traits, why)
             return key_of(stillborn, self.process.entry_points)
-        if options.group is not None:
-            keywords["scheduling_strategy"] = bundle_strategy(
-                options.group.id,
-                options.placement_group_bundle_index,
-                captures=bool(options.placement_group_capture_child_tasks),
-            )
+        keywords["scheduling_strategy"] = scheduling_strategy(options)
         hides = options.accelerators != "inherit" and (
             options.accelerators == "hide" or os.environ.get(_HIDES, "1") != "0"
         )

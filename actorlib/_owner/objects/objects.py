@@ -31,7 +31,7 @@ from actorlib._wire.arguments import (
 from actorlib._wire.errors import dump_exception, fill_future
 from actorlib._wire.messages import CANCELLED, DIED, FAILURE, RESULT, Frame
 from actorlib._wire.serialization import one_line
-from actorlib.exceptions import ObjectLostError
+from actorlib.exceptions import ObjectLostError, OwnerDiedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -258,7 +258,7 @@ class ObjectTable:
             for object_id, entry in self._of_workers.items()
             if object_id.startswith(session.prefix) and entry.answer is None
         ]
-        failure = _failure(ObjectLostError(_LOST))
+        failure = _failure(OwnerDiedError(_LOST))
         tear_down(self, *(partial(self._fill, entry, failure) for entry in lost))
 
     def _fill(self, entry: WorkerObject, answer: Frame) -> None:
@@ -281,8 +281,8 @@ class ObjectTable:
 
 
 _LOST = (
-    "the actor whose call this is the result of ended before it had one: nobody can "
-    "answer for it"
+    "the actor that made this call ended before the call had a result, and the result "
+    "is lost"
 )
 
 
