@@ -93,7 +93,7 @@ class InlineWorker:
     def identify(self, pid: int) -> None:
         """Does nothing: it is known from the start."""
 
-    def rename(self, name: str) -> None:
+    def rename(self, name: str | Callable[[], str]) -> None:
         """Does nothing: its output has no prefix."""
 
     def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:

@@ -72,6 +72,7 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         idle_since: When it ran its last call.
         last_call: The number of the call that ran when its process ended; 0 if unknown.
         functions: The numbers of the functions that it was sent.
+        last_sent: The function of the call that was sent last.
     """
 
     tasks: dict[FunctionCall, None]
@@ -96,6 +97,7 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         self.idle_since = 0.0
         self.last_call = 0
         self.functions: set[int] = set()
+        self.last_sent: CalledFunction | None = None
 
     @property
     def title(self) -> str:
@@ -103,8 +105,19 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         label = self.label("a worker of functions")
         return f"{label} (pid {self.supervisor.pid})" if self.supervisor.pid else label
 
+    @property
+    def output_label(self) -> Callable[[], str]:
+        """Returns the name of the function that runs, or has run last."""
+        return self._output_label
+
+    def _output_label(self) -> str:
+        return self.label(
+            "function" if self.last_sent is None else self.last_sent.label
+        )
+
     def write(self, task: FunctionCall, channel: AsyncChannel) -> None:
         """Sends a call; the first of a function behind the function itself."""
+        self.last_sent = task.entry
         code, borrowed, payload = task.entry.code, task.borrowed, task.payload
         if code.number not in self.functions:
             self._register(code, channel)
