@@ -182,6 +182,7 @@ class Accelerator(ABC):
         visible_env: The variable that tells its frameworks what they may see, or the
             empty string if there is none.
         syntax: How that variable is written.
+        type: The ``Device.type`` that all devices of the family have, or None.
         takes_uuids: Whether its masks may be written by UUID.
         nosets: The variables by which a user forbids us to write ``visible_env``, as
             Ray's users know them.
@@ -191,6 +192,7 @@ class Accelerator(ABC):
     kind: ClassVar[Kind]
     visible_env: ClassVar[str]
     syntax: ClassVar[Syntax] = PLAIN
+    type: ClassVar[str | None] = None
     takes_uuids: ClassVar[bool] = False
     nosets: ClassVar[tuple[str, ...]] = ()
 
@@ -323,6 +325,7 @@ class Accelerator(ABC):
                 kind=self.kind.name,
                 index=index,
                 id=name,
+                type=self.type,
                 logical=True,
                 source="declared",
             )

@@ -51,6 +51,7 @@ class Neuron(Accelerator):
     family = "neuron"
     kind = NEURON_CORES
     visible_env = "NEURON_RT_VISIBLE_CORES"
+    type = "aws-neuron-core"
     syntax = Syntax(wanted="core or range of cores", read=_cores)
 
     def detect(self, host: Host) -> Detection:
@@ -79,7 +80,7 @@ class Neuron(Accelerator):
                     index=0,
                     id=name,
                     model=model,
-                    type="aws-neuron-core",
+                    type=self.type,
                     peers=names - {name},
                     source=path,
                 )

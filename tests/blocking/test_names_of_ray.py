@@ -93,6 +93,17 @@ def test_job_config_when_an_option_has_no_meaning_then_refused(
         JobConfig(**option)
 
 
+def test_accelerator_type_when_neuron_cores_are_declared_then_it_fits_them() -> None:
+    ray = actorlib.blocking
+
+    @ray.remote(resources={"neuron_cores": 1}, accelerator_type="aws-neuron-core")
+    def cores() -> object:
+        return ray.get_runtime_context().get_accelerator_ids()["neuron_cores"]
+
+    with ray.init(num_cpus=1, resources={"neuron_cores": 2}, engine="inline"):
+        assert ray.get(cores.remote()) == ["0"]
+
+
 # Names.
 
 
