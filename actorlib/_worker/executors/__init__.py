@@ -17,6 +17,7 @@ In reading order:
 * ``actor_loop``: runs the loop of its own thread, and its constructor there.
 * ``group_loops``: runs the loops and the threads of its concurrency groups.
 * ``concurrency_groups``: limits how many calls of a group run at once.
+* ``termination``: ends such an actor and a threaded one when SIGTERM comes.
 * ``executor_threads``: starts the threads of an actor beside its main one.
 * ``generators``: keeps the streams that a worker makes, and which of them are paused.
 * ``loop_watchdog``: says what blocks the event loop of an actor, once for each method.
