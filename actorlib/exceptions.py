@@ -35,6 +35,7 @@ __all__ = [
     "ObjectLostError",
     "ObjectStoreFullError",
     "OutOfMemoryError",
+    "OwnerDiedError",
     "PendingCallsLimitExceeded",
     "PlacementGroupAlreadyExistsError",
     "PlacementGroupNotFoundError",
@@ -190,6 +191,10 @@ class ObjectLostError(ActorlibError):
     """The value of a ref is gone, or whoever was to give it has ended."""
 
 
+class OwnerDiedError(ObjectLostError):
+    """The actor that made a call ended before the call had a result."""
+
+
 class ObjectStoreFullError(ActorlibError):
     """A value has no room in shared memory, and may not go another way."""
 
@@ -295,7 +300,11 @@ class WorkerCrashedError(ActorlibError):
         return _crashed, (type(self), str(self), self.exit)
 
 
-class TaskPlacementGroupRemoved(WorkerCrashedError):  # noqa: N818  # Ray's name
+class PlacementGroupRemovedError(ActorlibError):
+    """The placement group was removed, or the actor that made it has ended."""
+
+
+class TaskPlacementGroupRemoved(WorkerCrashedError, PlacementGroupRemovedError):  # noqa: N818  # Ray's name
     """The placement group that the call was to run in was removed."""
 
 
@@ -478,10 +487,6 @@ def _died(
 
 class PlacementGroupUnschedulableError(ActorlibError):
     """The placement group asks for what this machine can never reserve."""
-
-
-class PlacementGroupRemovedError(ActorlibError):
-    """The placement group was removed, or whoever made it is gone."""
 
 
 class PlacementGroupNotFoundError(ActorlibError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,7 +59,14 @@ def register(*, make_default: bool = False) -> None:
         ...     print(Parallel()(delayed(pow)(x, 2) for x in range(5)))
         [0, 1, 4, 9, 16]
     """
-    _parallel.register_parallel_backend("actorlib", _Backend, make_default=make_default)
+    register_backend("actorlib", Backend, make_default=make_default)
+
+
+def register_backend(
+    name: str, make: Callable[..., Backend], *, make_default: bool = False
+) -> None:
+    """Registers a backend with joblib by a name."""
+    _parallel.register_parallel_backend(name, make, make_default=make_default)
 
 
 class _Slot(NamedTuple):
@@ -67,7 +75,7 @@ class _Slot(NamedTuple):
     number: int
 
 
-class _Backend(_parallel.AutoBatchingMixin, _parallel.ParallelBackendBase):  # type: ignore[misc]  # Any
+class Backend(_parallel.AutoBatchingMixin, _parallel.ParallelBackendBase):  # type: ignore[misc]  # Any
     """Submits batches of tasks to an executor."""
 
     supports_retrieve_callback = True
@@ -106,6 +114,9 @@ class _Backend(_parallel.AutoBatchingMixin, _parallel.ParallelBackendBase):  # t
         self.parallel = parallel
         count = self.effective_n_jobs(n_jobs)
         self._executor = _TaskExecutor(max_workers=count, **self._options)
+        # The callback takes further items from the user's iterable. That may wait for
+        # calls, and so must not run on the runtime's loop.
+        self._callbacks = ThreadPoolExecutor(1)
         return count
 
     def submit(
@@ -115,8 +126,11 @@ class _Backend(_parallel.AutoBatchingMixin, _parallel.ParallelBackendBase):  # t
         assert self._executor is not None  # joblib configures it first
         future = self._executor.submit(func)
         if callback is not None:
-            future.add_done_callback(callback)
+            callbacks = self._callbacks
+            future.add_done_callback(lambda done: callbacks.submit(callback, done))
         return future
+
+    apply_async = submit  # its name before joblib 1.5
 
     def retrieve_result_callback(self, out: futures.Future[Any]) -> object:
         """Returns the results of a batch, or raises its error."""
@@ -127,6 +141,7 @@ class _Backend(_parallel.AutoBatchingMixin, _parallel.ParallelBackendBase):  # t
         executor, self._executor = self._executor, None
         if executor is not None:
             executor.shutdown(wait=False, cancel_futures=True)
+            self._callbacks.shutdown(wait=False)
         self.reset_batch_stats()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:  # noqa: FBT001, FBT002  # joblib's signature
@@ -134,7 +149,7 @@ class _Backend(_parallel.AutoBatchingMixin, _parallel.ParallelBackendBase):  # t
         executor = self._executor
         self.terminate()
         if ensure_ready and executor is not None:
-            self._executor = _TaskExecutor(max_workers=executor.limit, **self._options)
+            self.configure(executor.limit, self.parallel)
 
     def get_nested_backend(self) -> tuple[Any, None]:
         """Returns the backend of parallel calls inside of tasks: a sequential one.

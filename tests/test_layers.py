@@ -65,7 +65,7 @@ SUBPACKAGES: dict[str, str] = {
     "": f"{COMMON} _api _executor _features.runtime _runtime",
     "blocking": (
         f"{COMMON} _api _features _features.runtime _runtime _script_runtime "
-        "accelerators"
+        "accelerators joblib"
     ),
     "_cli": (
         f"{COMMON} _api _enforcement _features _features.runtime _queries _runtime "

@@ -460,3 +460,24 @@ asyncio.run(main())
     assert "(Talker 't1' pid=1) hello" in out
     assert "(Worker 'w1' pid=1) made" in out
     assert "(Worker(7) 'w1' pid=1) there" in out
+
+
+def test_prefix_when_a_function_prints_then_it_names_the_function(
+    tmp_path: Path,
+) -> None:
+    text = f"""{HEAD}
+@actorlib.remote
+def prepare(text):
+    print(text)
+
+async def main():
+    async with actorlib.init(start_method=METHOD, num_cpus=1):
+        await prepare.remote("one")
+        await prepare.options(name="again").remote("two")
+
+asyncio.run(main())
+"""
+    with Owner(text, "template", folder=tmp_path) as owner:
+        assert owner.end() == 0, owner.err
+    out = re.sub(r"pid=\d+", "pid=1", owner.out).splitlines()
+    assert out == ["(prepare pid=1) one", "(again pid=1) two"]

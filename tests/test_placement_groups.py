@@ -296,6 +296,13 @@ async def test_the_table_has_state_and_strategy(runtime: Runtime) -> None:
         "bundles_to_node_id": {0: node},
         "strategy": "SPREAD",
         "state": "CREATED",
+        "stats": {
+            "end_to_end_creation_latency_ms": 0.0,
+            "scheduling_latency_ms": 0.0,
+            "scheduling_attempt": 1,
+            "highest_retry_delay_ms": 0.0,
+            "scheduling_state": "FINISHED",
+        },
     }
     assert actorlib.placement_group_table(group) == row
     assert table() == {group.id.hex(): row}

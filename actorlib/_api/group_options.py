@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
+from actorlib._base.log import tell
 from actorlib._base.public import public
 from actorlib._base.validation import given_options
 from actorlib._base.value import dataclass
@@ -69,10 +72,21 @@ def with_group_spec(given: Mapping[str, object]) -> dict[str, object]:
     strategy = options.get(STRATEGY_OPTION)
     if isinstance(strategy, PlacementGroupSchedulingStrategy):
         options |= {STRATEGY_OPTION: None, **given_options(strategy)}
+    elif strategy == "SPREAD":
+        _log_spread()
     group = options.get("placement_group")
     if isinstance(group, GroupReference):
         options["placement_group"] = spec_of(group)
     return options
+
+
+@cache  # one line per process
+def _log_spread() -> None:
+    tell(
+        logging.INFO,
+        "scheduling_strategy='SPREAD' spreads over machines, and has an effect on the "
+        "Ray engine only; placement='spread' spreads over devices",
+    )
 
 
 def with_current_group(label: str, options: Options) -> Options:

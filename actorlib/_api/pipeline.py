@@ -122,12 +122,14 @@ class MapOptions:
         is_ordered: Whether results come in the order of the values.
         chunksize: How many values one call is for; None to find out.
         returns_errors: Whether an error is given in the place of its result.
+        yields_refs: Whether it gives the refs of calls, all done, and no results.
         progress: What shows how many results there are; None for nothing.
     """
 
     is_ordered: bool = True
     chunksize: int | None = 1
     returns_errors: bool = False
+    yields_refs: bool = False
     progress: Progress | None = None
 
 
@@ -398,6 +400,8 @@ class MapResults(Results[T_co]):
         """Makes the results of a call ready."""
         outcomes = call.outcomes()
         self._calls.seconds = call.seconds
+        if self._options.yields_refs and call.refs:
+            outcomes = call.refs
         if self._options.chunksize is None and call.seconds:
             self._size = next_chunk_size(self._size, call.size, call.seconds)
         if self._options.returns_errors and call.size:

@@ -342,6 +342,10 @@ def _checked(group: object) -> PlacementGroup:
     return group
 
 
+_SCHEDULING_STATES = {"PENDING": "QUEUED", "CREATED": "FINISHED"}
+"""Ray's names for what the scheduler does with a group; the others are the same."""
+
+
 def _row(info: GroupInfo, node: str) -> dict[str, Any]:
     where = node if info.state == "CREATED" else ""
     return {
@@ -351,4 +355,12 @@ def _row(info: GroupInfo, node: str) -> dict[str, Any]:
         "bundles_to_node_id": dict.fromkeys(range(len(info.bundles)), where),
         "strategy": info.strategy,
         "state": info.state,
+        # Ray's times of scheduling are 0: nothing measures them here.
+        "stats": {
+            "end_to_end_creation_latency_ms": 0.0,
+            "scheduling_latency_ms": 0.0,
+            "scheduling_attempt": 1,
+            "highest_retry_delay_ms": 0.0,
+            "scheduling_state": _SCHEDULING_STATES.get(info.state, info.state),
+        },
     }

@@ -240,8 +240,18 @@ async def run_async(steps: Steps[T]) -> T:
             del request  # an error of its refs that a step raises would hold itself
 
 
-def run_blocking(steps: Steps[T]) -> T:
-    """Runs a wait on this thread, which is blocked meanwhile."""
+def get_on_loop(waiting: Waiting[T]) -> T:
+    """Blocks this thread for a result, even if it runs the event loop of an actor."""
+    return run_blocking(waiting._unless_over(), blocks_loop=True)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # of this file
+
+
+def run_blocking(steps: Steps[T], *, blocks_loop: bool = False) -> T:
+    """Runs a wait on this thread, which is blocked meanwhile.
+
+    Args:
+        steps: The wait.
+        blocks_loop: If True, the thread may run the event loop of an actor.
+    """
     while True:
         try:
             request = next(steps)
@@ -251,6 +261,7 @@ def run_blocking(steps: Steps[T]) -> T:
             cast("Sequence[ObjectRef[Any]]", request.refs),
             request.number,
             request.timeout,
+            blocks_loop=blocks_loop,
         )
         del request  # as above
 
@@ -486,9 +497,14 @@ def _has_failed(ref: asyncio.Future[Any]) -> bool:
 
 
 def _wait_blocking(
-    refs: Sequence[ObjectRef[Any]], number: int, timeout: float | None
+    refs: Sequence[ObjectRef[Any]],
+    number: int,
+    timeout: float | None,
+    *,
+    blocks_loop: bool = False,
 ) -> None:
-    refuse_running_loop(refs[0])
+    if not blocks_loop:
+        refuse_running_loop(refs[0])
     enough = _SomeOf(refs, number)
     try:
         enough.wait(timeout)

@@ -1,7 +1,7 @@
-"""Makes columns of actors, as many as there is room for.
+"""The columns of actors that fit into a width.
 
-Texts may be folded, down to a width at which they can be read. Where that is not
-enough, the least important columns are left out, so that no number is ever broken.
+Texts may be folded, down to a readable width. If that is not enough, the least
+important columns are left out, so that no number is ever broken.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NOTHING = "-"
 _FOLDED = 16
-"""As wide a column of text is left, before others are left out for it."""
+"""The least width of a folded column; below it, other columns are left out."""
 _GAP = 2
 """Columns of text between two of the table."""
 _TEXTS = frozenset({"actor", "devices", "on device"})
@@ -32,7 +32,7 @@ class ActorTable(NamedTuple):
     """A table of actors.
 
     Attributes:
-        columns: The columns that there is room for.
+        columns: The columns that fit.
         cells: Their cells, row by row; see ``printable``.
     """
 
@@ -51,9 +51,9 @@ def actor_table(
 
     Args:
         actors: Its rows.
-        width: How many columns of text there are.
-        owners: The pid of its runtime by the id of the actor, if that is to be shown.
-        has_rates: Whether calls a second are shown.
+        width: The width of the page in characters.
+        owners: The pid of the runtime by the id of the actor, to show it.
+        has_rates: Whether to show calls per second.
     """
     columns = _columns(actors, owners, has_rates=has_rates)
     cells = {
@@ -113,35 +113,33 @@ def _number(
 
 
 def waiting_calls(actor: ActorStatus) -> int:
-    """Counts the calls that wait; all of them where it is unknown which run."""
+    """Counts the waiting calls, or all calls if the running ones are unknown."""
     waiting = actor.waiting_calls
     return actor.pending_calls if waiting is None else waiting
 
 
 def on_device(actor: ActorStatus) -> str:
-    """Says how many bytes of its devices are in use, of those that it was granted."""
+    """Describes the bytes in use on its devices, of those that it was granted."""
     granted, used = actor.device_nbytes, actor.device_memory
     if not granted and not used:
         return NOTHING
     has = format_bytes(sum(used.values())) if used else NOTHING
-    known = [nbytes for nbytes in granted.values() if nbytes is not None]
-    if len(known) < len(granted) or not known:
+    sizes = [nbytes for nbytes in granted.values() if nbytes is not None]
+    if len(sizes) < len(granted) or not sizes:
         return has
-    return f"{has} of {format_bytes(sum(known))}"
+    return f"{has} of {format_bytes(sum(sizes))}"
 
 
 def in_count(count: int | None) -> str:
-    """Writes a number, if it is known."""
     return NOTHING if count is None else str(count)
 
 
 def in_percent(part: float | None) -> str:
-    """Writes per cent, if they are known."""
     return NOTHING if part is None else f"{part:.0f}"
 
 
 def in_rate(rate: float | None) -> str:
-    """Says a number a second in few digits: ``0.5``, ``12``, ``3.4k``."""
+    """Formats a rate with few digits: ``0.5``, ``12``, ``3.4k``."""
     if rate is None:
         return NOTHING
     for unit in ("", "k", "M"):
@@ -159,7 +157,6 @@ def _devices(actor: ActorStatus) -> str:
 def _fitting(
     cells: Mapping[Column[ActorStatus], Sequence[str]], width: int
 ) -> list[Column[ActorStatus]]:
-    """Chooses the columns that have room, texts folded."""
     room: dict[Column[ActorStatus], int] = {}
     for column, texts in cells.items():
         needed = max(map(len, (column.heading, *texts)))

@@ -1,4 +1,4 @@
-"""Shows the calls under way in a runtime: ``actorlib calls``.
+"""Shows the unanswered calls of a runtime: ``actorlib calls``.
 
 ``Calls`` is the document that ``actorlib calls --json`` prints, with the columns of
 ``DOCUMENT``: their names are promises.
@@ -69,26 +69,26 @@ def show(*, as_json: bool, word: str | None = None, pid: int | None = None) -> i
     if word is not None:
         status: Status = ask_loop(address, "status", patience=_PATIENCE, dead=True)
         about["actor"] = find_actor(status.snapshot.actors, word).actor_id
-    found: Calls = ask_loop(address, "calls", patience=_PATIENCE, **about)
+    answer: Calls = ask_loop(address, "calls", patience=_PATIENCE, **about)
     if as_json:
-        write_document(DOCUMENT.encode(found))
+        write_document(DOCUMENT.encode(answer))
     else:
-        console().print(draw(found), crop=False)
+        console().print(draw(answer), crop=False)
     return 0
 
 
-def draw(found: Calls) -> RenderableType:
-    """Puts the calls on a page for people."""
-    found = printable(found)
+def draw(answer: Calls) -> RenderableType:
+    """Lays out the calls as a table."""
+    answer = printable(answer)
     notes = [
         Text(
-            f"{name} does not say which calls it has made straight to other actors: "
+            f"{name} does not report which calls it has made over links: "
             "it runs a plain method, or is stopped or stuck."
         )
-        for name in found.silent
+        for name in answer.silent
     ]
-    if not found.calls:
+    if not answer.calls:
         return Group(Text("No call is under way."), *notes)
-    if found.left_out:
-        notes.insert(0, Text(f"{found.left_out:,} more are not shown."))
-    return Group(table(_COLUMNS, found.calls), *notes)
+    if answer.left_out:
+        notes.insert(0, Text(f"{answer.left_out:,} more are not shown."))
+    return Group(table(_COLUMNS, answer.calls), *notes)

@@ -1,4 +1,4 @@
-"""Finds out which actor is meant by what was written."""
+"""Finds an actor by a word of the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 8
 
 
 def find_actor(rows: Sequence[ActorInfo], word: str) -> ActorInfo:
-    """Finds the actor that is meant, one that lives before one that is dead.
+    """Finds an actor by a word, a living one before a dead one.
 
     Args:
         rows: What is known of the actors.
@@ -31,12 +31,12 @@ def find_actor(rows: Sequence[ActorInfo], word: str) -> ActorInfo:
     dead = [row for row in rows if row.state == "dead"]
     for among in (living, dead):
         for means in _meanings(word):
-            found = [row for row in among if means(row)]
-            if len(found) == 1:
-                return found[0]
-            if found:
+            matches = [row for row in among if means(row)]
+            if len(matches) == 1:
+                return matches[0]
+            if matches:
                 raise RuntimeNotFoundError(
-                    f"{word!r} may be any of {_named(found)}: say its id or its pid"
+                    f"{word!r} may be any of {_named(matches)}: write its id or its pid"
                 )
     if not rows:
         raise RuntimeNotFoundError(f"there is no actor {word!r}, and no other either")
@@ -46,12 +46,12 @@ def find_actor(rows: Sequence[ActorInfo], word: str) -> ActorInfo:
 
 
 def title_of(actor: ActorInfo) -> str:
-    """Names an actor with its process: ``Model 'm1' (pid 812)``."""
+    """Describes an actor with its process: ``Model 'm1' (pid 812)``."""
     return with_pid(actor.label, actor.pid)
 
 
 def _meanings(word: str) -> Iterator[Callable[[ActorInfo], bool]]:
-    """What a word may be, the likeliest first."""
+    """Returns the meanings of a word, the likeliest first."""
     yield lambda row: row.name == word
     if word.isdecimal() and not word.startswith("0"):
         yield lambda row: row.pid == int(word)

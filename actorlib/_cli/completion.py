@@ -1,4 +1,4 @@
-"""Prints what completes words of the command line: ``actorlib completion``."""
+"""Prints completions of words of the command line: ``actorlib completion``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from actorlib._rows.snapshot import ActorInfo
 
 WHAT: Final = (*SCRIPTS, ACTORS, PIDS)
-"""What can be printed: a script, or what scripts ask for."""
+"""The words of the command: scripts, or queries by scripts."""
 _PATIENCE = 0.2
-"""Seconds: somebody has pressed a key, and waits for nothing but words."""
+"""Seconds: the user has pressed a key and waits."""
 
 
 def show(what: str, parser: Command) -> int:
@@ -59,7 +59,7 @@ def _actors() -> list[str]:
 
 
 def words_for(rows: Sequence[ActorInfo]) -> Iterator[str]:
-    """Gives a word for each actor that finds it: its name, its class, or its pid.
+    """Yields a word for each actor by which it is found: its name, class or pid.
 
     Args:
         rows: What is known of the actors.

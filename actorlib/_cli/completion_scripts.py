@@ -1,4 +1,4 @@
-"""Writes the scripts by which shells complete words of the command line.
+"""Writes the scripts with which shells complete words of the command line.
 
 Words are in the script. Names of actors and processes of runtimes are asked for when
 they are needed, by ``actorlib completion actors`` and ``pids``. Pure: a script is made
@@ -27,7 +27,7 @@ def _flags(command: Command) -> Iterable[str]:
 
 
 def _taking(command: Command) -> Iterable[tuple[str, Option, Values]]:
-    """The flags behind which something stands."""
+    """Returns the flags that take a value."""
     for option in command.options:
         if option.values is not None:
             for flag in option.flags:
@@ -225,8 +225,8 @@ def fish(parser: Command) -> str:
         *(_fish_option("__actorlib_command_is", option) for option in parser.options),
     ]
     for command in parser.commands:
-        said = f"-a {command.name} -d {_quoted(command.about)}"
-        lines.append(f"complete -c actorlib -n __actorlib_command_is {said}")
+        arguments = f"-a {command.name} -d {_quoted(command.about)}"
+        lines.append(f"complete -c actorlib -n __actorlib_command_is {arguments}")
         when = _quoted(f"__actorlib_command_is {command.name}")
         lines += [_fish_option(when, option) for option in command.options]
         lines += [
@@ -242,13 +242,14 @@ def _fish_option(when: str, option: Option) -> str:
         f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
         for flag in option.flags
     )
-    said = f"complete -c actorlib -n {when} {flags} -d {_quoted(option.about)}"
+    arguments = f"complete -c actorlib -n {when} {flags} -d {_quoted(option.about)}"
     if option.values is None:
-        return said
+        return arguments
     if option.values == ((), ""):
-        return f"{said} -x"
-    return f"{said} {'-r' if option.values.source == FILES else '-x'} " + _fish_values(
-        option.values
+        return f"{arguments} -x"
+    return (
+        f"{arguments} {'-r' if option.values.source == FILES else '-x'} "
+        + _fish_values(option.values)
     )
 
 

@@ -37,17 +37,16 @@ def demo(
     gpus: int | None,
     start_method: Literal["template", "spawn"] | None,
 ) -> None:
-    """Places actors on this machine, shows where they are and how fast they answer.
+    """Places actors on this machine, and shows their devices and speed.
 
     Args:
-        actors: How many are placed at once to be timed.
-        gpus: How many GPUs there are to be, or None for those found, or two logical
-            ones.
+        actors: The number of actors that are placed at once and timed.
+        gpus: The number of GPUs. None for those of the machine, or two logical ones.
         start_method: How workers are started, or None for the default.
 
     Raises:
         ActorlibError: The runtime does not start, or an actor died.
-        ValueError: More GPUs are asked for than the environment lets through.
+        ValueError: There are fewer GPUs in the visibility variables of the environment.
     """
     actorlib.run(_demonstrate(console(), actors, gpus, start_method))
 
@@ -58,8 +57,8 @@ async def _demonstrate(
     gpus: int | None,
     start_method: Literal["template", "spawn"] | None,
 ) -> None:
-    found = await _found(out, gpus)
-    count = gpus or len(found) or _LOGICAL
+    cards = await _found(out, gpus)
+    count = gpus or len(cards) or _LOGICAL
     async with actorlib.init(
         num_gpus=count,
         start_method=start_method,
@@ -69,7 +68,7 @@ async def _demonstrate(
         handles, reports = await demo_figures.reports(
             demo_figures.shares(count), _visible()
         )
-        out.print(_placed(reports, found))
+        out.print(_placed(reports, cards))
         pids = {report.pid for report in reports}
         await _end(handles)
         figures = _figures()
@@ -96,7 +95,7 @@ async def _demonstrate(
 
 
 async def _found(out: Console, gpus: int | None) -> dict[str, Device]:
-    """The GPUs of this machine by id; says what the demo runs on."""
+    """Returns the GPUs of this machine by id, and prints the machine."""
     cpus = Host().cpu_count()
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
     out.print(
@@ -105,23 +104,22 @@ async def _found(out: Console, gpus: int | None) -> dict[str, Device]:
     )
     detections = await asyncio.to_thread(discover, Host())
     devices = inventory(detections, {}).devices["GPU"]
-    found = {device.id: device for device in devices}
+    cards = {device.id: device for device in devices}
     reasons = "; ".join(dict.fromkeys(d.reason for d in detections if d.reason))
     why = f" ({reasons})" if reasons else ""
-    if found:
-        out.print(f"{', '.join(_named(device, found) for device in found)}{why}")
-        return found
+    if cards:
+        out.print(f"{', '.join(_named(device, cards) for device in cards)}{why}")
+        return cards
     out.print(f"No GPU is used{why}. Logical ones stand in: {gpus or _LOGICAL}")
     if gpus is None:
-        # A mask that leads to no device leaves none to be declared either. The demo
-        # computes nothing on a device, so it may do without.
+        # A mask without a device allows no declared ones either. The demo computes
+        # nothing on devices, so it may remove the mask.
         for variable in _visible():
             os.environ.pop(variable, None)
-    return found
+    return cards
 
 
 async def _end(handles: list[ActorHandle[Any]]) -> None:
-    """Ends actors and waits until their shares are free."""
     await asyncio.gather(*map(actorlib.kill, handles))
 
 
@@ -129,13 +127,13 @@ def _visible() -> list[str]:
     return [name for name in {f.visible_env: None for f in families()} if name]
 
 
-def _placed(reports: Sequence[demo_figures.Report], found: dict[str, Device]) -> Table:
+def _placed(reports: Sequence[demo_figures.Report], cards: dict[str, Device]) -> Table:
     columns: list[Column[demo_figures.Report]] = [
         Column("actor", lambda report: report.name),
         Column("process", lambda report: str(report.pid), is_number=True),
         Column(
             "device",
-            lambda report: ", ".join(_named(str(d), found) for d in report.devices),
+            lambda report: ", ".join(_named(str(d), cards) for d in report.devices),
         ),
         Column("share", lambda report: f"{report.share:g}", is_number=True),
         Column("mask", lambda report: "\n".join(report.masks) or "none"),
@@ -145,8 +143,8 @@ def _placed(reports: Sequence[demo_figures.Report], found: dict[str, Device]) ->
     return result
 
 
-def _named(device: str, found: dict[str, Device]) -> str:
-    model = (found[device].model or "unknown") if device in found else "logical"
+def _named(device: str, cards: dict[str, Device]) -> str:
+    model = (cards[device].model or "unknown") if device in cards else "logical"
     return f"GPU {device} ({model})"
 
 
@@ -162,12 +160,12 @@ def _micros(ascending: Sequence[float], quantile: float) -> str:
 
 
 def _left(pids: Collection[int]) -> str:
-    """What is left of the workers and of their template, looked up and not assumed."""
-    left = [pid for pid in pids if _is_there(pid)]
+    """Describes which workers still exist, and whether the template does."""
+    living = [pid for pid in pids if _is_there(pid)]
     template = _has_children()
-    if left or template:
+    if living or template:
         return (
-            f"of {len(pids)} workers {len(left)} are left"
+            f"of {len(pids)} workers {len(living)} are left"
             f"{', and the template' if template else ''}"
         )
     return f"nothing is left of {len(pids)} workers and their template"

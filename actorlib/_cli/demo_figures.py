@@ -1,7 +1,7 @@
-"""Measures what ``actorlib demo`` shows, with the actor that it places.
+"""Measures the figures of ``actorlib demo``, with the actor that it places.
 
-Workers import this file for its actor, so it loads nothing that they have not loaded
-already; ``demo`` shows the figures.
+Workers import this file for its actor, so it imports only modules that they have loaded
+already.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _FILLING = (0.5, 0.25, 0.25)
 
 
 class Report(NamedTuple):
-    """Says where an actor is, as it sees it.
+    """The placement of an actor, as seen by itself.
 
     Attributes:
-        name: The name it was given.
+        name: Its name.
         pid: Its process.
         devices: The ids of its GPUs, as the owner counts them.
-        share: How much of a GPU it holds.
+        share: Its share of a GPU.
         masks: The visibility variables of its process, as ``NAME=value``.
     """
 
@@ -42,17 +42,13 @@ class Report(NamedTuple):
 
 
 class Probe:
-    """An actor that says where it is and answers pings."""
+    """An actor that reports its placement and answers pings."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def report(self, variables: list[str]) -> Report:
-        """Where this actor is.
-
-        Args:
-            variables: The names of the visibility variables to look at.
-        """
+        """Returns the placement, with the values of these visibility variables."""
         assigned = get_runtime_context().get_assigned_resources()
         environ = os.environ
         return Report(
@@ -71,19 +67,16 @@ _Probe = remote(Probe)
 
 
 def shares(devices: int) -> list[float]:
-    """Gives shares that fill the first device in pieces and take the next ones whole.
+    """Returns shares that divide the first device and take the others whole.
 
     Args:
-        devices: How many there are; no more than eight are used.
+        devices: The number of devices; at most eight are used.
     """
     return [*_FILLING, *[1.0] * (min(devices, _MOST_DEVICES) - 1)]
 
 
 def share_of_many(devices: int, actors: int) -> float:
-    """Gives a share of which so many fit on the devices, in whole hundredths.
-
-    If there would be more than a hundred on a device, they get nothing of it.
-    """
+    """Returns a share for so many actors, in whole hundredths; 0 below a hundredth."""
     on_each = -(-actors // devices)
     return 100 // on_each / 100
 
@@ -91,7 +84,7 @@ def share_of_many(devices: int, actors: int) -> float:
 async def reports(
     wanted: Sequence[float], variables: Sequence[str]
 ) -> tuple[list[ActorHandle[Any]], list[Report]]:
-    """Places one actor for each share and asks each one where it is.
+    """Places one actor for each share and requests its report.
 
     Returns:
         Their handles, and their reports, in the order of the shares.
@@ -100,12 +93,12 @@ async def reports(
         _Probe.options(num_gpus=share).remote(f"probe {number}")
         for number, share in enumerate(wanted, 1)
     ]
-    found = await asyncio.gather(*(p.report.remote(list(variables)) for p in probes))
-    return list(probes), list(found)
+    refs = [probe.report.remote(list(variables)) for probe in probes]
+    return list(probes), list(await asyncio.gather(*refs))
 
 
 async def place(count: int, share: float) -> tuple[list[ActorHandle[Any]], float]:
-    """Places many actors at once and has each answer one call.
+    """Places many actors at once and calls each once.
 
     Returns:
         Their handles, and the seconds until the last one had answered.
@@ -118,10 +111,10 @@ async def place(count: int, share: float) -> tuple[list[ActorHandle[Any]], float
 
 
 async def latencies(probe: ActorHandle[Any], count: int) -> list[float]:
-    """Times calls one after the other, each behind the answer of the last.
+    """Times calls, each after the answer to the one before.
 
     Returns:
-        The seconds each one took, the shortest first.
+        The seconds of each call, in ascending order.
     """
     took: list[float] = []
     for _ in range(count):
@@ -132,7 +125,7 @@ async def latencies(probe: ActorHandle[Any], count: int) -> list[float]:
 
 
 async def rate(probe: ActorHandle[Any], windows: int, window: int) -> float:
-    """Times calls in windows: all of one are sent before its answers are awaited.
+    """Times calls in windows; all calls of a window are sent before its answers.
 
     Returns:
         Calls per second.

@@ -1,7 +1,7 @@
-"""Asks NVML how busy devices are: the command itself does, and no program that runs.
+"""Reads the load of devices from NVML, in the process of the command.
 
-What cannot be told is left open: a card in MIG mode has no utilisation, one that shares
-the machine's memory has no memory of its own, and one that is lost has nothing.
+Unknown figures are None: a card in MIG mode has no utilisation, an integrated one has
+no memory of its own, and a lost one has neither.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceMeter:
-    """What NVML says of a card now.
+    """The figures of a card.
 
     Attributes:
         index: Its number.
         uuid: Its UUID, or None if unknown.
         model: Its product name, or None if unknown.
-        busy: The per cent of the last moment (a sixth of a second to a second) in
-            which it was computing anything at all; None if unknown.
+        busy: The per cent of the last sixth of a second to second in which it computed
+            anything; None if unknown.
         used: Bytes of its memory that are in use, or None if unknown.
         total: Bytes of its memory, or None if unknown.
     """
@@ -41,11 +41,7 @@ class DeviceMeter:
 
 @final
 class DeviceMeters:
-    """A session with NVML, begun with the first look.
-
-    Args:
-        host: The machine.
-    """
+    """A session with NVML, begun with the first sample."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -53,7 +49,7 @@ class DeviceMeters:
         self._is_off = False
 
     def look(self) -> list[DeviceMeter]:
-        """Asks for every card; nothing where there is no NVML. Takes milliseconds."""
+        """Reads all cards; empty without NVML. Takes milliseconds."""
         nvml = self._session()
         if nvml is None:
             return []
@@ -62,7 +58,6 @@ class DeviceMeters:
         return []
 
     def close(self) -> None:
-        """Ends the session."""
         if self._nvml is not None:
             nvml, self._nvml = self._nvml, None
             with suppress(nvml.NVMLError):
@@ -81,26 +76,25 @@ class DeviceMeters:
 
 
 def _metered(nvml: ModuleType, index: int) -> DeviceMeter:
-    handle = _asked(nvml, "nvmlDeviceGetHandleByIndex", index)
+    handle = _query(nvml, "nvmlDeviceGetHandleByIndex", index)
     if handle is None:
         return DeviceMeter(index=index)
-    rates = _asked(nvml, "nvmlDeviceGetUtilizationRates", handle)
-    # The first version counts what the driver keeps for itself as used.
+    rates = _query(nvml, "nvmlDeviceGetUtilizationRates", handle)
+    # The first version counts the driver's reserve as used.
     question = "nvmlDeviceGetMemoryInfo"
-    memory = _asked(nvml, question, handle, nvml.nvmlMemory_v2)
-    memory = memory or _asked(nvml, question, handle)
+    memory = _query(nvml, question, handle, nvml.nvmlMemory_v2)
+    memory = memory or _query(nvml, question, handle)
     return DeviceMeter(
         index=index,
-        uuid=_asked(nvml, "nvmlDeviceGetUUID", handle),
-        model=_asked(nvml, "nvmlDeviceGetName", handle),
+        uuid=_query(nvml, "nvmlDeviceGetUUID", handle),
+        model=_query(nvml, "nvmlDeviceGetName", handle),
         busy=None if rates is None else int(rates.gpu),
         used=None if memory is None else int(memory.used),
         total=None if memory is None else int(memory.total),
     )
 
 
-def _asked(nvml: ModuleType, question: str, *about: object) -> Any:
-    """Asks; None where the card has no answer."""
+def _query(nvml: ModuleType, question: str, *about: object) -> Any:
     with suppress(nvml.NVMLError):
         return getattr(nvml, question)(*about)
     return None

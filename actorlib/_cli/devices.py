@@ -1,7 +1,7 @@
-"""Shows every accelerator of this machine, and why not more: ``actorlib devices``.
+"""Shows the accelerators of this machine: ``actorlib devices``.
 
 ``Summary`` is the document that ``actorlib devices --json`` prints, with the columns of
-``DOCUMENT``: their names are promises. Only the command line loads this file, as it
+``DOCUMENT``, whose names are stable. Only the command line loads this file, as it
 imports rich.
 """
 
@@ -68,11 +68,11 @@ _OTHER_VARIABLES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierRow:
-    """What can make a part of a device hold.
+    """The tiers for shares of a device.
 
     Attributes:
-        tiers: What can, the weakest first.
-        why_not: Why the others cannot.
+        tiers: The available tiers, the weakest first.
+        why_not: Why each of the others is not available.
     """
 
     tiers: tuple[str, ...]
@@ -84,9 +84,8 @@ class DeviceRow(Device):
     """A device that may be granted.
 
     Attributes:
-        claims: The runtimes of this user that have it now.
-        shares: What can make parts of it hold; None for a device that is given as a
-            whole only.
+        claims: The runtimes of this user that use it.
+        shares: The tiers for shares of it; None for a device that cannot be shared.
     """
 
     claims: tuple[Claimant, ...]
@@ -100,18 +99,18 @@ class DeviceRow(Device):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyRow:
-    """What one family has.
+    """The devices of one family.
 
     Attributes:
         family: The family.
         kind: The resource that its devices count as, or None.
         variable: Its visibility variable, or None if it has none.
         value: The owner's value of that, or None if it is unset.
-        said: All of the owner's masks that count for it, as they are set.
-        outer: The entries of the owner's mask that lead to a device; see Detection.
+        said: All masks of the owner that apply to it, as they are set.
+        outer: The entries of the owner's mask that name a device; see Detection.
         reason: Why there is nothing, or why something was left out.
         devices: Its devices.
-        rejected: What was looked at and is not offered.
+        rejected: The candidates that are not offered.
     """
 
     family: str
@@ -130,9 +129,9 @@ class KindRow:
     """One resource.
 
     Attributes:
-        count: How many devices of it there are.
-        divisible: Whether a part of a device may be asked for.
-        counts: How many whole devices may be asked for at once; None for any number.
+        count: The number of its devices.
+        divisible: Whether shares of a device can be granted.
+        counts: The possible numbers of whole devices; None for any number.
         types: The types of its devices.
         declarable: The most devices that may be declared; None for any number.
     """
@@ -149,11 +148,11 @@ class Summary:
     """The accelerators of a machine.
 
     Attributes:
-        version: Which actorlib this is.
-        families: Every family that was asked, by name.
-        kinds: The resources that there are, by name.
-        environment: The variables that matter, as far as they are set.
-        took: Seconds that it took to find out.
+        version: The version of actorlib.
+        families: All families, by name.
+        kinds: The resources, by name.
+        environment: The relevant variables that are set.
+        took: The seconds of the detection.
     """
 
     version: str
@@ -182,14 +181,14 @@ def summarize(
     took: float,
     claims: Mapping[Device, Sequence[Claimant]] | None = None,
 ) -> Summary:
-    """Sums up in plain values what was found, in an order that does not change.
+    """Converts detections to plain values, in a stable order.
 
     Args:
         detections: What ``discover`` returned for these families.
         accelerators: The families.
         host: The machine.
-        took: How many seconds it took to find out.
-        claims: Who has claimed devices; None for nobody. Default: None.
+        took: The seconds of the detection.
+        claims: The claims on devices; None for no claims. Default: None.
     """
     found = inventory(detections, {}, accelerators)
     claimed = {(d.family, d.id): each for d, each in (claims or {}).items()}
@@ -268,10 +267,10 @@ def _declarable(
     detections: Sequence[Detection],
     accelerators: Sequence[Accelerator],
 ) -> int | None:
-    """How many devices of a kind may be declared, the found ones among them."""
+    """Returns the most devices of a kind that may be declared, with the detected."""
 
     def is_allowed(number: int) -> bool:
-        # Which masks count is the inventory's affair: it is tried, not worked out.
+        # The inventory knows which masks apply, so this tries numbers.
         try:
             inventory(detections, {kind: number}, accelerators)
         except ValueError:
@@ -289,7 +288,7 @@ def _declarable(
 _EXAMPLE = 2
 _NOTHING = "-"
 _SHORT = 12
-"""As much of a UUID as is shown: ``GPU-`` and its first group."""
+"""Characters of a UUID that are shown: ``GPU-`` and its first group."""
 
 
 def show(
@@ -298,15 +297,15 @@ def show(
     host: Host | None = None,
     accelerators: Sequence[Accelerator] | None = None,
 ) -> None:
-    """Prints which accelerators this machine has, which not, and why.
+    """Prints the accelerators of this machine, and why others are not offered.
 
     Args:
         as_json: Whether to print one JSON document instead of tables.
         host: The machine; None for this one.
-        accelerators: The families to ask; None for every family.
+        accelerators: The families; None for all.
     """
     every = families() if accelerators is None else accelerators
-    # What a vendor's module prints while it is imported belongs to no document.
+    # A vendor's module may print while it is imported, which would break the document.
     with contextlib.redirect_stdout(sys.stderr):
         summary = look(host or Host(), every)
     if as_json:
@@ -316,12 +315,7 @@ def show(
 
 
 def look(host: Host, accelerators: Sequence[Accelerator]) -> Summary:
-    """Asks families what there is, and sums it up.
-
-    Args:
-        host: The machine.
-        accelerators: The families.
-    """
+    """Detects the devices of families, and returns the summary."""
     started = time.perf_counter()
     detections = discover(host, accelerators)
     took = time.perf_counter() - started
@@ -332,7 +326,7 @@ def look(host: Host, accelerators: Sequence[Accelerator]) -> Summary:
 
 
 def draw(summary: Summary) -> RenderableType:
-    """Puts a summary on a page for people, of any width."""
+    """Lays out a summary as tables and sentences."""
     sections = (
         _table("Devices that actors may hold", _OFFERED, _offered(summary))
         or "There is no accelerator here that actors could hold.\n",
@@ -349,7 +343,7 @@ def draw(summary: Summary) -> RenderableType:
 def _table(
     title: str, columns: Sequence[Column[RowT]], rows: Sequence[RowT]
 ) -> Table | None:
-    """Makes a table of the columns that are not empty; None without any rows."""
+    """Makes a table of the columns that are not empty; None without rows."""
     if not rows:
         return None
     cells = [[column.cell(row) for column in columns] for row in rows]
@@ -364,7 +358,7 @@ def _table(
 
 
 class _Offered(NamedTuple):
-    """A device of a family, and how much of an id tells it from the others."""
+    """A device of a family, and how many characters of its id are unique."""
 
     family: FamilyRow
     device: DeviceRow
@@ -392,7 +386,7 @@ _LEFT_OUT: list[Column[tuple[FamilyRow, Rejected]]] = [
 
 
 def _offered(summary: Summary) -> list[_Offered]:
-    """A row for each device that actors may hold, by kind and index."""
+    """Returns a row for each offered device, by kind and index."""
     rows = [
         _Offered(family, device, _length(family.devices))
         for family in summary.families
@@ -405,7 +399,7 @@ def _offered(summary: Summary) -> list[_Offered]:
 
 
 def _length(devices: Sequence[DeviceRow]) -> int:
-    """How much of an id or a UUID tells it from the others."""
+    """Returns how many characters of ids and UUIDs distinguish the devices."""
     columns = (
         {device.id for device in devices},
         {device.uuid or "" for device in devices},
@@ -419,7 +413,7 @@ def _length(devices: Sequence[DeviceRow]) -> int:
 
 
 def _identity(device: DeviceRow, length: int) -> str:
-    """Its UUID, or its PCI address where that is new."""
+    """Returns the UUID of a device, or its PCI address if the id is the UUID."""
     uuid = device.uuid
     if uuid is None or uuid == device.id:
         return device.pci or _NOTHING
@@ -439,9 +433,9 @@ def _memory(device: DeviceRow) -> str:
 
 
 def _links(device: DeviceRow, devices: Sequence[DeviceRow], length: int) -> str:
-    """What a device is a part of, and which others it reaches, by their ids."""
-    known = {other.uuid or other.id: other.id for other in devices}
-    ids = [known[peer] for peer in device.reached if peer in known]
+    """Returns the parent of a device and its linked devices, by their ids."""
+    ids_by_uuid = {other.uuid or other.id: other.id for other in devices}
+    ids = [ids_by_uuid[peer] for peer in device.reached if peer in ids_by_uuid]
     if all(map(str.isdecimal, ids)):
         reached = _ranges(map(int, ids))
     else:
@@ -451,7 +445,7 @@ def _links(device: DeviceRow, devices: Sequence[DeviceRow], length: int) -> str:
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    """Numbers as ``0-2,4``: those in a row differ from their places by the same."""
+    """Formats numbers as ``0-2,4``: those of a run have one distance to their place."""
     runs = groupby(enumerate(sorted(numbers)), key=lambda pair: pair[1] - pair[0])
     ends = [[number for _, number in run] for _, run in runs]
     return ",".join(
@@ -460,7 +454,7 @@ def _ranges(numbers: Iterable[int]) -> str:
 
 
 def _amounts(summary: Summary) -> str:
-    """A line for each resource that is there: how it is asked for."""
+    """Returns a line for each resource of the machine: how to request it."""
     lines: list[str] = []
     for name, kind in summary.kinds.items():
         masks = {
@@ -482,7 +476,7 @@ def _amounts(summary: Summary) -> str:
 
 
 def _holding(summary: Summary) -> str:
-    """A line for devices that are alike: what makes shares of them hold, what not."""
+    """Returns a line for similar devices: which tiers their shares have."""
     alike: dict[tuple[str, str], list[str]] = {}
     for family in summary.families:
         for device in family.devices:

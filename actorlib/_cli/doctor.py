@@ -1,6 +1,6 @@
-"""Examines the machine, and says what to do: ``actorlib doctor``.
+"""Checks the machine and gives advice: ``actorlib doctor``.
 
-Each check has a thread of its own: one that raises or hangs costs itself.
+Each check has a thread of its own, so that one that raises or hangs affects no other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Check = Callable[[Host], Iterable[Finding]]
 
 _LIMIT = 75.0
-"""Seconds that all checks have; each way to start an actor has 30 of them."""
+"""Seconds for all checks; each way to start an actor may take 30 of them."""
 _ASK_AGAIN = "Ask again; if it stays so, tell the authors of actorlib"
 _STYLES: Mapping[State, str] = {
     "problem": "bold red",
@@ -43,7 +43,7 @@ _STYLES: Mapping[State, str] = {
 
 
 def show(*, as_json: bool) -> int:
-    """Examines this machine, and prints what was found.
+    """Checks this machine, and prints the findings.
 
     Args:
         as_json: Whether to print one JSON document instead of a table: ``version``,
@@ -53,7 +53,7 @@ def show(*, as_json: bool) -> int:
     Returns:
         The exit code: 1 if there is a problem, else 0.
     """
-    # What a vendor's module prints while it is imported belongs to no document.
+    # A vendor's module may print while it is imported, which would break the document.
     with contextlib.redirect_stdout(sys.stderr):
         findings = examine(CHECKS, Host())
     state = worst(findings)
@@ -72,13 +72,13 @@ def show(*, as_json: bool) -> int:
 def examine(
     checks: Mapping[str, Check], host: Host, limit: float = _LIMIT
 ) -> list[Finding]:
-    """Makes all checks side by side.
+    """Runs all checks at the same time.
 
     Args:
         checks: The checks, by their names.
         host: The machine.
-        limit: How many seconds all of them have together. One that takes longer is
-            left behind in its daemon thread. Default: 75.0.
+        limit: Seconds for all of them. One that takes longer is left in its daemon
+            thread. Default: 75.0.
     """
     results = {name: _start(check, host) for name, check in checks.items()}
     wait(results.values(), timeout=limit)
@@ -91,13 +91,13 @@ def examine(
 
 
 def _start(check: Check, host: Host) -> Future[list[Finding]]:
-    # No pool: it joins its threads when the interpreter ends, and a check that hangs in
-    # a driver would hold up the exit as well.
+    # Not a pool: it joins its threads when the interpreter ends, and a check that hangs
+    # in a driver would block the exit, too.
     result: Future[list[Finding]] = Future()
     thread = Thread(target=lambda: result.set_result(_run(check, host)), daemon=True)
     try:
         thread.start()
-    except RuntimeError:  # there can be no more: a check of limits says why
+    except RuntimeError:  # no thread can be started: the check of limits reports why
         result.set_result(_run(check, host))
     return result
 
@@ -111,7 +111,7 @@ def _run(check: Check, host: Host) -> list[Finding]:
 
 
 def worst(findings: Sequence[Finding]) -> State:
-    """Says how bad the worst of some findings is."""
+    """Returns the worst state of some findings."""
     states = {finding.state for finding in findings}
     for state in _STYLES:
         if state in states:
@@ -120,7 +120,7 @@ def worst(findings: Sequence[Finding]) -> State:
 
 
 def draw(findings: Sequence[Finding]) -> RenderableType:
-    """Puts what was found on a page for people."""
+    """Lays out the findings as a table."""
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
     for column in ("state", "check", "what"):
         table.add_column(column, overflow="fold", no_wrap=column != "what")

@@ -1,9 +1,8 @@
-"""Lists the runtimes of this user and what goes on in them, as rows.
+"""Queries the runtimes of this user and the system, and returns rows.
 
-``Listing`` is what ``actorlib ps --json`` prints, with the columns of ``DOCUMENT``:
-their names are promises. Here is what asks runtimes at their servers, and the system
-about their processes; nothing here makes a page, so that programs which read the
-document do not wait for rich to be imported.
+``actorlib ps --json`` prints a ``Listing`` with the columns of ``DOCUMENT``, whose
+names are stable. Nothing here makes pages, so that programs which read the document do
+not wait for the import of rich.
 """
 
 import time
@@ -37,7 +36,7 @@ from actorlib.exceptions import RuntimeUnreachableError
 _INTERVAL = 0.1
 """Seconds over which CPU time is measured."""
 _FEW = 250
-"""Of so many processes the memory is divided fairly: to ask that takes 1 ms of each."""
+"""The most processes for which PSS is read: that takes 1 ms each."""
 _NOTHING: Final = Snapshot(
     total={}, available={}, waiting=(), actors=(), object_store=ObjectStoreInfo()
 )
@@ -48,7 +47,7 @@ class ClientStatus(ClientInfo):
     """A program that is attached to a runtime.
 
     Attributes:
-        seen_at: When the runtime was asked, in seconds since the epoch.
+        seen_at: The time of the answer, in seconds since the epoch.
     """
 
     seen_at: float
@@ -60,25 +59,24 @@ class ClientStatus(ClientInfo):
 
     @property
     def words(self) -> str:
-        """As much of its command line as is shown."""
+        """Its shortened command line."""
         return processes.shortened(self.program)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeRow:
-    """A runtime; what is not known while it is stuck is empty.
+    """A runtime; fields are empty while its loop is blocked.
 
     Attributes:
         pid: The process of the program.
         user: Its user.
-        program: As much of its command line as is shown.
-        version: Which actorlib it is.
-        error: Why nothing is known of it, or empty.
-        stuck: Where its loop stands, if it does not answer.
-        process: What the system says of its process.
-        snapshot: Its state, without actors; ``waiting`` has the first of those who
-            wait.
-        in_line_count: How many wait.
+        program: Its shortened command line.
+        version: The version of actorlib.
+        error: Why it cannot be queried, or empty.
+        stuck: The stack of its loop, if that does not answer.
+        process: The system's figures of its process.
+        snapshot: Its state, without actors; ``waiting`` has the first requests.
+        in_line_count: The number of waiting requests.
         actors: Its actors, with their processes.
         clients: The programs that are attached to it.
     """
@@ -97,13 +95,13 @@ class RuntimeRow:
 
     @property
     def is_answering(self) -> bool:
-        """Whether it has told what goes on in it."""
+        """Whether it has answered."""
         return not self.error and self.stuck is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Every runtime that was asked."""
+    """All runtimes that were queried."""
 
     runtimes: tuple[RuntimeRow, ...]
 
@@ -134,12 +132,12 @@ DOCUMENT: Final = RowEncoder(
 
 
 class Reply(NamedTuple):
-    """What a runtime has answered.
+    """The answer of a runtime.
 
     Attributes:
-        address: Where its server is.
-        at: When it was asked, in seconds since the epoch.
-        answer: Its status, where its loop stands, or why nothing is known of it.
+        address: The address of its server.
+        at: The time of the answer, in seconds since the epoch.
+        answer: Its status, the stack of its loop, or why it cannot be queried.
     """
 
     address: Address
@@ -148,7 +146,7 @@ class Reply(NamedTuple):
 
     @property
     def pid(self) -> int:
-        """The process of the program, as that counts it if it has answered."""
+        """The process of the program, as numbered by itself if it has answered."""
         answer = self.answer
         return answer.pid if isinstance(answer, Status) else self.address.pid
 
@@ -167,12 +165,12 @@ def listed(
     has_dead: bool = False,
     meanwhile: Callable[[], object] | None = None,
 ) -> Listing:
-    """Asks runtimes, and the system about their processes.
+    """Queries runtimes, and the system about their processes.
 
     Args:
         addresses: The runtimes.
-        has_dead: Whether actors are listed that are dead.
-        meanwhile: Called while the time passes over which CPU time is measured.
+        has_dead: Whether to list dead actors.
+        meanwhile: Called in the interval in which CPU time is measured.
     """
     replies = ask_runtimes(addresses, has_dead=has_dead)
     began, before = time.monotonic(), cpu_times(replies)
@@ -188,7 +186,7 @@ def listed(
 def ask_runtimes(
     addresses: Sequence[Address], *, has_dead: bool = False
 ) -> list[Reply]:
-    """Asks runtimes alone, and not the system."""
+    """Queries runtimes, and not the system."""
     if len(addresses) == 1:
         return [_ask(addresses[0], has_dead=has_dead)]
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # most users have one
@@ -207,19 +205,19 @@ def _ask(address: Address, *, has_dead: bool) -> Reply:
 
 def cpu_times(replies: Sequence[Reply]) -> dict[int, float]:
     """Reads the CPU time of every process, in seconds, by its pid."""
-    found = {pid: processes.cpu_time(pid) for each in replies for pid in each.pids()}
-    return {pid: cpu for pid, cpu in found.items() if cpu is not None}
+    times = {pid: processes.cpu_time(pid) for each in replies for pid in each.pids()}
+    return {pid: cpu for pid, cpu in times.items() if cpu is not None}
 
 
 def busyness(
     before: Mapping[int, float], now: Mapping[int, float], took: float
 ) -> dict[int, float]:
-    """Says how busy processes were between two looks, in per cent of one CPU.
+    """Returns the load of processes in per cent of one CPU.
 
     Args:
-        before: Their CPU time at the first.
-        now: Their CPU time at the second.
-        took: Seconds between the two.
+        before: Their CPU time at the begin of an interval.
+        now: Their CPU time at its end.
+        took: Its length in seconds.
     """
     if took <= 0:
         return {}
@@ -232,19 +230,14 @@ def busyness(
 def memory_of(
     replies: Sequence[Reply], few: int = _FEW
 ) -> dict[int, tuple[int | None, int | None]]:
-    """Measures the memory of the processes: by pid, divided fairly and in full.
-
-    Args:
-        replies: Whose.
-        few: Of so many it is divided fairly, too.
-    """
+    """Reads PSS and RSS of the processes, by pid; PSS of at most ``few`` processes."""
     pids = {pid for reply in replies for pid in reply.pids()}
-    found: dict[int, tuple[int | None, int | None]] = {}
+    memory: dict[int, tuple[int | None, int | None]] = {}
     for pid in pids:
         usage = processes.usage(pid)
         pss = processes.pss(pid) if len(pids) <= few else None
-        found[pid] = pss, None if usage is None else usage.rss
-    return found
+        memory[pid] = pss, None if usage is None else usage.rss
+    return memory
 
 
 def list_runtimes(
@@ -253,13 +246,13 @@ def list_runtimes(
     busy: Mapping[int, float],
     rates: Mapping[str, float] | None = None,
 ) -> Listing:
-    """Joins what runtimes and the system say.
+    """Joins the answers of runtimes and the figures of the system.
 
     Args:
-        replies: What runtimes have answered.
-        memory: What ``memory_of`` has measured.
-        busy: How busy their processes are.
-        rates: Calls a second that actors were sent, by their ids.
+        replies: The answers of runtimes.
+        memory: The result of ``memory_of``.
+        busy: The result of ``busyness``.
+        rates: Calls per second by the id of the actor.
     """
     uses = {
         pid: ProcessUse(cpu=busy.get(pid), pss=pss, rss=rss)

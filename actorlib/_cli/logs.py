@@ -1,11 +1,11 @@
-"""Shows what actors have printed and logged, and follows it: ``actorlib logs``.
+"""Shows and follows the output and the log records of actors: ``actorlib logs``.
 
-``Logs`` is the document that ``actorlib logs --json`` prints, and ``LogLine`` each of
-those that ``--json -f`` prints: the names of their columns are promises.
+``actorlib logs --json`` prints a ``Logs``, and ``--json -f`` prints a ``LogLine`` per
+line. The names of their columns are stable.
 
-To follow is to ask the server again and again, each time for what is new. Its thread
-answers that by itself: the loop of the program is not asked. Lines that were dropped
-before they were read are counted, and the count is shown where they are missing.
+Following sends one query after another for new lines. The thread of the server answers
+them without the loop of the program. Lines that were dropped before they were read are
+counted, and the count is shown where they are missing.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 _PATIENCE = 2.0
 _PAUSE = 0.3
-"""Seconds between two questions for what is new, if there was nothing new."""
+"""Seconds between two queries, if there were no new lines."""
 _MANY = 500
-"""New lines behind which there is no pause: of one actor about 1,000 are kept."""
+"""New lines after which there is no pause: about 1,000 are kept per actor."""
 _SHORTEST = 4
 _STEERING = re.compile(
     r"\x1b(?!\[[0-9;:]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]"
 )
-"""What does more at a terminal than to colour a line or to begin it again."""
+"""The control characters other than colours and carriage returns."""
 _COLOURLESS = "\x1b[0m"
 _LABELS = {"stdout": "out", "stderr": "err"}
 
@@ -53,12 +53,12 @@ DOCUMENT: Final = RowEncoder({Logs: "pid lines has_lost lost"})
 
 
 class Chosen(NamedTuple):
-    """Says which lines are wanted.
+    """The selection of lines.
 
     Attributes:
-        since: From which time on, in seconds since the epoch.
-        level: The least level of records, or None for what is printed, too.
-        pattern: What is to be found in a line, or None.
+        since: The earliest time, in seconds since the epoch.
+        level: The least level of log records; None for all lines, printed ones, too.
+        pattern: A pattern that occurs in the line, or None.
     """
 
     since: float = 0.0
@@ -67,7 +67,7 @@ class Chosen(NamedTuple):
 
     @classmethod
     def of(cls, *, ago: float | None, level: str | None, pattern: str | None) -> Self:
-        """Reads what was written.
+        """Checks the options of the command.
 
         Args:
             ago: Seconds before now, or None.
@@ -75,14 +75,14 @@ class Chosen(NamedTuple):
             pattern: A regular expression, or None.
 
         Raises:
-            ValueError: One of these makes no sense.
+            ValueError: A value is invalid.
         """
         number = int(level) if level and level.isdecimal() else level
         try:
             compiled = None if pattern is None else re.compile(pattern)
         except re.error as error:
             raise ValueError(
-                f"--grep {pattern!r} is no regular expression: {error}"
+                f"--grep {pattern!r} is not a regular expression: {error}"
             ) from None
         return cls(
             since=0.0 if ago is None else time.time() - ago,
@@ -92,11 +92,11 @@ class Chosen(NamedTuple):
 
     @property
     def is_for_all(self) -> bool:
-        """Whether every line that is recent enough is wanted."""
+        """Whether it selects all lines that are recent enough."""
         return self.level is None and self.pattern is None
 
     def has(self, line: LogLine) -> bool:
-        """Whether a line is wanted, if it is recent enough."""
+        """Whether it selects a line that is recent enough."""
         if self.level is not None and (line.source != "log" or line.level < self.level):
             return False
         if self.pattern is None:
@@ -133,13 +133,13 @@ def show(
         SystemExit: Nobody reads the output any more (1).
     """
     address = the_runtime(pid)
-    reader = _Reader(address, chosen, *_meant(address, word))
-    found = reader.last(count)
+    reader = _Reader(address, chosen, *_find(address, word))
+    logs = reader.last(count)
     if as_json and not is_followed:
-        write_document(DOCUMENT.encode(found))
+        write_document(DOCUMENT.encode(logs))
         return 0
-    _write(found.lines, found.lost, as_json=as_json)
-    reader.unshown = found.lost if as_json else 0
+    _write(logs.lines, logs.lost, as_json=as_json)
+    reader.unshown = logs.lost if as_json else 0
     pause = _PAUSE
     while is_followed:
         time.sleep(pause)
@@ -157,8 +157,8 @@ def show(
     return 0
 
 
-def _meant(address: Address, word: str | None) -> tuple[str | None, str | None]:
-    """Finds the actor that is meant: its id, or the word while nobody can say."""
+def _find(address: Address, word: str | None) -> tuple[str | None, str | None]:
+    """Returns the id of the actor, or its word while the loop is blocked."""
     if word is None:
         return None, None
     answer = ask(address, "status", patience=_PATIENCE, dead=True)
@@ -168,12 +168,12 @@ def _meant(address: Address, word: str | None) -> tuple[str | None, str | None]:
 
 
 class _Page(NamedTuple):
-    """Lines that are wanted.
+    """A page of selected lines.
 
     Attributes:
-        lines: These; each counts those that were lost since the one before it.
-        lost: How many lines were lost behind the last of these.
-        total: How many lines there were, wanted or not.
+        lines: The lines. Each has the number of lines that were lost before it.
+        lost: The number of lines that were lost after the last one.
+        total: The number of lines before the selection.
         end: The time of the latest of them, or None.
     """
 
@@ -187,13 +187,13 @@ class _Reader:
     """Reads the lines of a runtime.
 
     Args:
-        address: Where its server is.
-        chosen: Which lines are wanted.
-        actor: The id of the actor whose they are, or None.
-        word: What was written for it, where its id is unknown.
+        address: The address of its server.
+        chosen: The selection.
+        actor: The id of the actor, or None.
+        word: The word for the actor, if its id is unknown.
 
     Attributes:
-        unshown: Lost lines that the next line is to count, too.
+        unshown: Lost lines that are added to the count of the next line.
     """
 
     def __init__(
@@ -207,11 +207,7 @@ class _Reader:
         self.unshown = 0
 
     def last(self, count: int) -> Logs:
-        """Gives the last lines that are wanted.
-
-        Args:
-            count: How many at the most.
-        """
+        """Returns at most ``count`` of the last selected lines."""
         if self._chosen.is_for_all and self._word is None and count <= MOST_LINES:
             page = self._page(most=count, newest=True)
             lines, lost = page.lines, page.lost
@@ -222,17 +218,17 @@ class _Reader:
         )
 
     def next_page(self) -> _Page:
-        """Gives the lines that are wanted behind those that were given."""
+        """Returns the selected lines after those of the page before."""
         return self._page(after=self._after)
 
     def _search(self, count: int) -> tuple[list[LogLine], int]:
-        """Reads all lines up to now; gives the last that are wanted, and the lost."""
+        """Reads all lines; returns the last selected ones, and the number of lost."""
         now = time.time()
         lines: deque[LogLine] = deque(maxlen=count)
         while True:
             page = self.next_page()
             lines += page.lines
-            # Actors that print faster than this reads would keep it here for ever.
+            # Otherwise actors that print faster than this reads would keep it busy.
             if page.end is None or page.end > now:
                 return list(lines), page.lost
             self.unshown = page.lost
@@ -240,19 +236,19 @@ class _Reader:
     def _page(self, **options: Any) -> _Page:
         answer = self._ask(**options)
         self._after = answer.number
-        wanted: list[LogLine] = []
+        lines: list[LogLine] = []
         lost, self.unshown = self.unshown, 0
         for line in answer.lines:
             lost += line.lost
             if self._has(line):
-                wanted.append(replace(line, lost=lost) if lost != line.lost else line)
+                lines.append(replace(line, lost=lost) if lost != line.lost else line)
                 lost = 0
         end = answer.lines[-1].time if answer.lines else None
-        return _Page(wanted, lost + answer.lost, len(answer.lines), end)
+        return _Page(lines, lost + answer.lost, len(answer.lines), end)
 
     def _has(self, line: LogLine) -> bool:
-        is_meant = self._word is None or is_of(line, self._word)
-        return is_meant and self._chosen.has(line)
+        is_of_actor = self._word is None or is_of(line, self._word)
+        return is_of_actor and self._chosen.has(line)
 
     def _ask(self, **options: Any) -> Logs:
         logs: Logs = ask(

@@ -1,8 +1,8 @@
-"""The checks of ``actorlib doctor``: each says what is fine, or wrong and what to do.
+"""The checks of ``actorlib doctor``; each yields findings with advice.
 
-A *problem* keeps actorlib, or devices that are there, from working; a *warning* is what
-makes it slower, or takes something away that can be had. Files, programs and SDKs are
-asked for at ``Host``; what only a try can tell is tried.
+With a *problem*, actorlib or a device does not work. With a *warning*, it is slower or
+lacks a feature. The checks read files, programs and SDKs through ``Host``; what only a
+trial shows is tried.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ State = Literal["ok", "warning", "problem"]
 
 
 class Finding(NamedTuple):
-    """What a check has found.
+    """A finding of a check.
 
     Attributes:
-        state: How it is.
-        what: What there is, in a sentence without a full stop.
-        advice: What to do; empty if there is nothing to do.
+        state: Its state.
+        what: The finding, in a sentence without a full stop.
+        advice: What to do; empty if nothing.
         check: The name of the check.
     """
 
@@ -60,17 +60,17 @@ _warning = partial(Finding, "warning")
 _problem = partial(Finding, "problem")
 
 DESCRIPTORS = 7
-"""How many descriptors a worker takes of its program, for a moment of its start."""
+"""Descriptors of the program that the start of a worker needs for a moment."""
 _FEW_WORKERS = 32
 _MANY_WORKERS = 500
 _SHOWN = 5
-"""How many of something are named."""
+"""The most names in a list."""
 _MIB = 2**20
 _PACKAGES = ("cloudpickle", "msgpack", "nvidia-ml-py", "ray", "rich", "uvloop")
 
 
 def check_python(host: Host) -> Iterator[Finding]:
-    """Checks which Python this is, and the packages that actorlib uses."""
+    """Checks the build of Python, and the packages that actorlib uses."""
     implementation = platform.python_implementation()
     name = f"{implementation} {platform.python_version()}"
     if implementation == "CPython" and not sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -99,7 +99,7 @@ _START_LIMIT = 30.0
 
 
 def check_start(host: Host) -> Iterator[Finding]:
-    """Starts a runtime with one actor, in a process of its own, and ends it."""
+    """Starts a runtime with one actor in a process of its own, and ends it."""
     method = "template" if host.system == "linux" else "spawn"
     answer = _try_start(host, method)
     if answer.startswith(ANSWERED):
@@ -118,7 +118,7 @@ def _try_start(host: Host, method: str) -> str:
 
 
 def check_limits(host: Host) -> Iterator[Finding]:
-    """Checks for how many workers there is room."""
+    """Checks how many workers the limits of the system allow."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # the soft limit is raised
     users = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     limits: list[tuple[int, str, str]] = []
@@ -130,8 +130,8 @@ def check_limits(host: Host) -> Iterator[Finding]:
     most, now = _own_limit(host, "pids.max"), _own_limit(host, "pids.current")
     if most.isdecimal():
         what = "the cgroup of this process may have {} more processes and threads"
-        left = max(0, int(most) - int(now or 0))
-        limits.append((left, what, "pids.max of the cgroup; --pids-limit"))
+        free = max(0, int(most) - int(now or 0))
+        limits.append((free, what, "pids.max of the cgroup; --pids-limit"))
     for workers, what, how in limits:
         advice = f"Raise it ({how}): each actor is a process, with a few threads"
         if workers < _FEW_WORKERS:
@@ -145,7 +145,7 @@ def check_limits(host: Host) -> Iterator[Finding]:
 
 
 def _own_limit(host: Host, name: str) -> str:
-    """Reads a file of the cgroup that this process is in, as far as it is seen."""
+    """Reads a file of the cgroup of this process; empty if it cannot be read."""
     for line in (host.read_text("/proc/self/cgroup") or "").splitlines():
         if line.startswith("0::"):
             folders = f"/sys/fs/cgroup{line[3:]}".rstrip("/"), "/sys/fs/cgroup"
@@ -155,7 +155,7 @@ def _own_limit(host: Host, name: str) -> str:
 
 
 def check_container(host: Host) -> Iterator[Finding]:
-    """Checks what this process may use against what is counted."""
+    """Compares the CPUs and memory for this process with those of the machine."""
     cpus, counted = host.cpu_count(), os.cpu_count() or 1
     memory, physical = host.memory(), host.physical_memory()
     of_cpus = f"{cpus} of {counted}" if cpus < counted else f"{cpus}"
@@ -175,7 +175,7 @@ _SEALS = 0x1 | 0x2 | 0x4  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
 
 
 def check_shared_memory(_: Host) -> Iterator[Finding]:
-    """Checks where large values go, and the room for others' files."""
+    """Checks the shared memory for large values, and the room of /dev/shm and /tmp."""
     temporary = tempfile.gettempdir()
     try:
         file = os.memfd_create("actorlib-doctor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -210,22 +210,22 @@ def check_shared_memory(_: Host) -> Iterator[Finding]:
 
 
 def _room(path: str) -> tuple[int, int]:
-    """Gives the bytes of a file system, and those that are free."""
+    """Returns the bytes of a file system, and the free ones."""
     room = os.statvfs(path)
     return room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize
 
 
 def check_enforcement(host: Host) -> Iterator[Finding]:
-    """Checks what can hold actors to what they ask for."""
+    """Checks which tiers can enforce shares."""
     for tier in make_tiers(Site(host)):
         for what, advice in tier.examine():
             yield _warning(what, advice) if advice else _ok(what)
 
 
 def check_devices(host: Host) -> Iterator[Finding]:
-    """Checks which accelerators may be used, which not, and who has taken some."""
+    """Checks which accelerators are offered, and which are claimed."""
     advice = "actorlib devices tells all of it"
-    taken: dict[str, list[str]] = {}
+    claimed: dict[str, list[str]] = {}
     summary = devices.look(host, families()).families
     if not any(family.devices for family in summary):
         yield _ok(
@@ -239,7 +239,7 @@ def check_devices(host: Host) -> Iterator[Finding]:
             names.append(f"{device.id} ({model})" if model else device.id)
             for claimant in device.claims:
                 named = f"{family.kind} {device.id}"
-                taken.setdefault(str(claimant), []).append(named)
+                claimed.setdefault(str(claimant), []).append(named)
         if names:
             yield _ok(f"{family.family}: {_named(names)}")
         alike: dict[str, list[str]] = {}
@@ -251,15 +251,14 @@ def check_devices(host: Host) -> Iterator[Finding]:
         if family.reason and not alike:
             state: State = "ok" if names else "warning"
             yield Finding(state, f"{family.family}: {family.reason}", advice)
-    for who, its in taken.items():
+    for who, its in claimed.items():
         yield _warning(
             f"{who} has {_named(its)}", "init(devices='free') leaves it those"
         )
 
 
 _FIRST_PIDS = "[4026531836]"
-"""The namespace of processes that a machine begins with (``include/linux/proc_ns.h``).
-"""
+"""The first namespace of processes of a machine (``include/linux/proc_ns.h``)."""
 
 
 def check_nvml(host: Host) -> Iterator[Finding]:
@@ -315,7 +314,7 @@ def _check_driver(ask: partial[Any]) -> Iterator[Finding]:
 
 
 def _ask(nvml: Any, function: str, *args: object) -> Any:
-    """Asks NVML something; None if it does not say."""
+    """Calls a function of NVML; returns None if it fails."""
     try:
         answer = getattr(nvml, function)(*args)
     except (nvml.NVMLError, AttributeError):
@@ -329,12 +328,12 @@ _MOMENT = 1.0
 
 
 def check_processes(host: Host) -> Iterator[Finding]:
-    """Checks which workers have lost their program."""
+    """Checks for workers whose program has ended."""
     orphans = find_orphans(host)
     if orphans:
-        time.sleep(_MOMENT)  # one that is about to end is none
-        left = find_orphans(host)
-        orphans = {pid: title for pid, title in orphans.items() if pid in left}
+        time.sleep(_MOMENT)  # some may be about to end
+        remaining = find_orphans(host)
+        orphans = {pid: title for pid, title in orphans.items() if pid in remaining}
     if orphans:
         yield _warning(
             f"workers live whose program is gone: {_named([*orphans.values()])}",
@@ -345,13 +344,13 @@ def check_processes(host: Host) -> Iterator[Finding]:
 
 
 def find_orphans(host: Host) -> dict[int, str]:
-    """Finds workers whose template is gone, and templates whose program is."""
+    """Finds workers whose template has ended, and templates whose program has."""
     texts = {path: host.read_text(path) for path in host.glob("/proc/[0-9]*/cmdline")}
     titles = {int(path.split("/")[2]): text for path, text in texts.items() if text}
     here = host.link("/proc/self/ns/pid")
     orphans: dict[int, str] = {}
     for pid, words in titles.items():
-        # Other namespaces count their programs otherwise.
+        # Other namespaces number their processes differently.
         if not words.startswith(_TITLE) or host.link(f"/proc/{pid}/ns/pid") != here:
             continue
         stat = parse_stat(host.read_text(f"/proc/{pid}/stat") or "")
@@ -380,4 +379,4 @@ CHECKS: Mapping[str, Callable[[Host], Iterable[Finding]]] = {
     "nvml": check_nvml,
     "processes": check_processes,
 }
-"""By their names, in the order in which they are shown."""
+"""The checks by name, in the order of the output."""

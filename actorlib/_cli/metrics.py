@@ -26,6 +26,6 @@ def show(*, as_json: bool, pid: int | None = None) -> int:
         RuntimeUnreachableError: It does not answer.
         ValueError: It counts nothing.
     """
-    told = ask_loop(the_runtime(pid), "metrics", rows=as_json)
-    console().out(json.dumps(told, indent=2) if as_json else told, end="")
+    metrics = ask_loop(the_runtime(pid), "metrics", rows=as_json)
+    console().out(json.dumps(metrics, indent=2) if as_json else metrics, end="")
     return 0

@@ -64,20 +64,20 @@ def show(
         ValueError: The limit is above 10,000.
     """
     address = the_runtime(pid)
-    found: Objects = ask_loop(
+    answer: Objects = ask_loop(
         address, "objects", patience=_PATIENCE, sort=sort, limit=limit
     )
     if as_json:
-        write_document(DOCUMENT.encode(found))
+        write_document(DOCUMENT.encode(answer))
     else:
-        console().print(draw(found), crop=False)
+        console().print(draw(answer), crop=False)
     return 0
 
 
-def draw(found: Objects) -> RenderableType:
-    """Puts what is kept on a page for people."""
-    found = printable(found)
-    store = found.object_store
+def draw(answer: Objects) -> RenderableType:
+    """Lays out the objects as a table."""
+    answer = printable(answer)
+    store = answer.object_store
     totals = (
         f"Shared memory: {format_bytes(store.live)} of values, "
         f"{format_bytes(store.warm)} kept warm; the limit is "
@@ -85,16 +85,16 @@ def draw(found: Objects) -> RenderableType:
         if store.limit
         else "Nothing is shared: object_store_memory is 0."
     )
-    if not found.objects:
+    if not answer.objects:
         return Group(Text("The object store holds nothing."), Text(totals))
-    made = table(_columns(found.objects), enumerate(found.objects, 1))
-    if not found.has_more:
-        return Group(made, Text(totals))
-    return Group(made, Text("More are not shown: -n says how many are."), Text(totals))
+    rows = table(_columns(answer.objects), enumerate(answer.objects, 1))
+    if not answer.has_more:
+        return Group(rows, Text(totals))
+    return Group(rows, Text("More are not shown: -n says how many are."), Text(totals))
 
 
 def _columns(objects: Sequence[ObjectInfo]) -> list[Column[tuple[int, ObjectInfo]]]:
-    # Ids of blocks are long, and no command asks for one: here they are numbered.
+    # Ids of blocks are long, and no command takes one: here they have numbers.
     numbers = {info.object_id: number for number, info in enumerate(objects, 1)}
     return [
         Column("", lambda row: str(row[0]), is_number=True),
@@ -109,7 +109,7 @@ def _columns(objects: Sequence[ObjectInfo]) -> list[Column[tuple[int, ObjectInfo
 
 
 def _size(info: ObjectInfo, numbers: Mapping[str, int]) -> str:
-    """Says the size of a row, or in which of them its value lies."""
+    """Returns the size of an object, or the number of the row of its block."""
     if not info.block:
         return format_bytes(info.nbytes)
     number = numbers.get(info.block)

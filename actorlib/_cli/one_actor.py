@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from actorlib._rows.snapshot import ActorInfo
 
 _PATIENCE = 10.0
-"""Seconds in which a process that was killed is gone."""
+"""Seconds in which a killed process has to end."""
 
 
 def explain(word: str, *, as_json: bool, pid: int | None = None) -> int:
-    """Prints why an actor waits, or where it is.
+    """Prints why an actor waits, or its placement.
 
     Args:
         word: Which actor: see ``find_actor``.
@@ -37,12 +37,12 @@ def explain(word: str, *, as_json: bool, pid: int | None = None) -> int:
         RuntimeNotFoundError: There is no such runtime, or no such actor.
         RuntimeUnreachableError: It does not answer.
     """
-    address, row = _found(word, pid)
-    said = ask_loop(address, "explain", actor=row.actor_id)
+    address, row = _find(word, pid)
+    explanation = ask_loop(address, "explain", actor=row.actor_id)
     if as_json:
-        write_document({"id": row.actor_id, "explanation": said})
+        write_document({"id": row.actor_id, "explanation": explanation})
     else:
-        console().print(printable(said))
+        console().print(printable(explanation))
     return 0
 
 
@@ -64,12 +64,12 @@ def kill(
         RuntimeNotFoundError: There is no such runtime, or no such actor that lives.
         RuntimeUnreachableError: It does not answer, or its process does not end.
     """
-    address, row = _found(word, pid)
+    address, row = _find(word, pid)
     title = title_of(row)
     if row.state == "dead":
         raise RuntimeNotFoundError(f"{title} is dead: {row.death}")
-    # Opened before it is killed: its number may be another's afterwards.
-    process = _opened(row.pid)
+    # Opened before it is killed: later its number may be that of another process.
+    process = _open_process(row.pid)
     try:
         ask_loop(address, "kill", actor=row.actor_id, restart=is_restarted)
         if process is not None and not _has_ended(process):
@@ -87,14 +87,13 @@ def kill(
     return 0
 
 
-def _found(word: str, pid: int | None) -> tuple[Address, ActorInfo]:
+def _find(word: str, pid: int | None) -> tuple[Address, ActorInfo]:
     address = the_runtime(pid)
     status: Status = ask_loop(address, "status", dead=True)
     return address, find_actor(status.snapshot.actors, word)
 
 
-def _opened(pid: int) -> int | None:
-    """Opens a descriptor of a process, where there is one and that can be done."""
+def _open_process(pid: int) -> int | None:
     if pid and hasattr(os, "pidfd_open"):
         with suppress(OSError):
             return os.pidfd_open(pid)

@@ -1,4 +1,4 @@
-"""Makes pages, times and short ids, for people who ask about a runtime."""
+"""Consoles, times, short ids and escaped texts for the commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _WIDE = 100_000
-"""As wide a page is where nobody looks: wider than any line."""
+"""The width where the output is not a terminal: wider than any line."""
 _SHORTEST = 6
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # but tabs and line ends
 
@@ -26,21 +26,20 @@ T = TypeVar("T")
 
 
 def console() -> Console:
-    """Makes what prints; wide where nobody looks, so that programs get whole lines."""
+    """Returns a console; it is wide for pipes, so that programs read whole lines."""
     is_seen = sys.stdout.isatty() or "COLUMNS" in os.environ
     return tables.console(width=None if is_seen else _WIDE)
 
 
-def printable(told: T) -> T:
-    r"""Shows what would steer a terminal by its escapes, ``\x1b`` for example.
+def printable(content: T) -> T:
+    r"""Escapes control characters, for example as ``\x1b``.
 
-    Names, reasons and errors have in them what programs were sent from anywhere.
+    Names, reasons and errors may contain what programs were sent from anywhere.
 
     Args:
-        told: A text, a row, or a tuple, list or dict of these, whose keys stay as they
-            are.
+        content: A text, a row, or a tuple, list or dict of these. Keys stay unchanged.
     """
-    value: Any = told
+    value: Any = content
     if isinstance(value, str):
         value = value if value.isprintable() else _CONTROLS.sub(escaped, value)
     elif isinstance(value, dict):
@@ -58,18 +57,18 @@ def printable(told: T) -> T:
 def _printable_row(row: Any) -> Any:
     columns = ((field.name, getattr(row, field.name)) for field in fields(row))
     texts = {name: each for name, each in columns if not isinstance(each, _PLAIN)}
-    shown = printable(texts)
-    # Most rows have nothing to be escaped, and there may be thousands.
-    return row if shown == texts else replace(row, **shown)
+    escaped_texts = printable(texts)
+    # Most rows have nothing to escape, and there may be thousands.
+    return row if escaped_texts == texts else replace(row, **escaped_texts)
 
 
-def escaped(found: re.Match[str]) -> str:
-    """Writes a control character that was found as its escape."""
-    return f"\\x{ord(found[0]):02x}"
+def escaped(match: re.Match[str]) -> str:
+    """Returns the escape of a control character."""
+    return f"\\x{ord(match[0]):02x}"
 
 
 def in_time(seconds: float | None) -> str:
-    """Says a time in its two largest units: ``3h 5m``, or in tenths: ``0.3s``."""
+    """Formats seconds in the two largest units, ``3h 5m``, or in tenths, ``0.3s``."""
     if seconds is None:
         return "-"
     if seconds < 9.95:
@@ -85,9 +84,9 @@ def in_time(seconds: float | None) -> str:
 
 
 def id_endings(ids: Sequence[str]) -> dict[str, str]:
-    """Gives the shortest endings that tell ids apart, all of one length.
+    """Returns the shortest endings that distinguish ids, all of one length.
 
-    Ids of one runtime begin alike; what they end with counts up.
+    Ids of one runtime have a common beginning and are counted at the end.
     """
     longest = max(map(len, ids), default=0)
     for length in range(_SHORTEST, longest):

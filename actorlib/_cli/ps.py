@@ -1,4 +1,4 @@
-"""Shows the runtimes of this user and what goes on in them: ``actorlib ps``."""
+"""Shows the runtimes of this user and their actors: ``actorlib ps``."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def show(*, as_json: bool, pid: int | None = None, has_dead: bool = False) -> in
 
     Args:
         as_json: Whether to print one JSON document instead of tables.
-        pid: The process of the one that is meant; None for all.
-        has_dead: Whether actors are listed that are dead.
+        pid: The process of one runtime; None for all.
+        has_dead: Whether to list dead actors.
 
     Returns:
-        The exit code: 0, or 4 if one of them does not answer at all.
+        The exit code: 0, or 4 if one of them does not answer.
 
     Raises:
-        RuntimeNotFoundError: There is none.
-        RuntimeUnreachableError: It is another user's.
+        RuntimeNotFoundError: There is no such runtime.
+        RuntimeUnreachableError: It belongs to another user.
     """
     addresses = find_runtimes(pid)
-    # Thousands of rows are made, and none is garbage: to look for some takes 8 ms of
-    # the 150 ms of CPU time that 1,000 actors take in JSON, and 40 of 810 on a page.
+    # Thousands of rows are made, and none is garbage. The collector would take 8 of the
+    # 150 ms of CPU time of 1,000 actors in JSON, and 40 of 810 ms in tables.
     gc.disable()
     try:
         listing = _print(addresses, as_json=as_json, has_dead=has_dead)
     finally:
         gc.enable()
-    return 4 if any(found.error for found in listing.runtimes) else 0
+    return 4 if any(runtime.error for runtime in listing.runtimes) else 0
 
 
 def _print(addresses: Sequence[Address], *, as_json: bool, has_dead: bool) -> Listing:
@@ -56,7 +56,7 @@ def _print(addresses: Sequence[Address], *, as_json: bool, has_dead: bool) -> Li
 
 
 def _page() -> ModuleType:
-    """Loads what makes the page: that takes half of the time that is waited anyway."""
+    """Imports the page, in half of the interval that has to pass anyway."""
     from actorlib._cli import ps_page  # noqa: PLC0415  # it loads rich
 
     return ps_page

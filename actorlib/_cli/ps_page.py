@@ -1,4 +1,4 @@
-"""Puts the runtimes of this user on a page: what ``actorlib ps`` shows."""
+"""Lays out runtimes as tables, for ``actorlib ps``."""
 
 from __future__ import annotations
 
@@ -34,51 +34,45 @@ _CLIENTS: list[Column[ClientStatus]] = [
 
 
 def draw(listing: Listing, width: int) -> RenderableType:
-    """Puts a listing on a page for people.
-
-    Args:
-        listing: What is shown.
-        width: How many columns of text there are.
-    """
-    parts = (part for found in listing.runtimes for part in _runtime(found, width))
+    """Lays out a listing for a page of a width in characters."""
+    parts = (part for runtime in listing.runtimes for part in _runtime(runtime, width))
     return Group(*parts)
 
 
-def _runtime(found: RuntimeRow, width: int) -> Iterable[RenderableType]:
-    yield Text(printable(heading(found)), style="bold")
-    if found.error:
-        yield Text(printable(f"{found.error}\n"))
+def _runtime(runtime: RuntimeRow, width: int) -> Iterable[RenderableType]:
+    yield Text(printable(heading(runtime)), style="bold")
+    if runtime.error:
+        yield Text(printable(f"{runtime.error}\n"))
         return
-    if found.stuck is not None:
-        yield Text(printable(stuck_text(found.stuck)))
+    if runtime.stuck is not None:
+        yield Text(printable(stuck_text(runtime.stuck)))
         return
-    if found.actors:
-        yield table_of(*actor_table(found.actors, width))
+    if runtime.actors:
+        yield table_of(*actor_table(runtime.actors, width))
     else:
         yield Text("No actor lives.\n")
-    if found.snapshot.worker_groups:
-        yield table(_FUNCTIONS, printable(found.snapshot.worker_groups))
-    if found.clients:
-        yield table(_CLIENTS, printable(found.clients))
-    yield from _reasons(found)
+    if runtime.snapshot.worker_groups:
+        yield table(_FUNCTIONS, printable(runtime.snapshot.worker_groups))
+    if runtime.clients:
+        yield table(_CLIENTS, printable(runtime.clients))
+    yield from _reasons(runtime)
 
 
-def _reasons(found: RuntimeRow) -> Iterable[RenderableType]:
-    """Says who waits, for what, and who has it."""
-    reasons = [actor.why for actor in found.actors if actor.why]
+def _reasons(runtime: RuntimeRow) -> Iterable[RenderableType]:
+    reasons = [actor.why for actor in runtime.actors if actor.why]
     if reasons:
         yield _lines("Who waits:", [f"  {why}" for why in reasons])
-    # What has a reason of its own is told above.
-    above = {actor.label for actor in found.actors if actor.why}
-    in_line = found.snapshot.waiting
+    # Actors with a reason of their own are listed already.
+    above = {actor.label for actor in runtime.actors if actor.why}
+    in_line = runtime.snapshot.waiting
     others = [f"  {row}" for row in in_line if row.partition(": ")[0] not in above]
     if others:
-        more = found.in_line_count - len(in_line)
+        more = runtime.in_line_count - len(in_line)
         rest = [f"  and {more} more"] if more else []
         yield _lines("In line:", [*others, *rest])
     deaths = [
         f"  {actor.label}: {actor.death.splitlines()[0]}"
-        for actor in found.actors
+        for actor in runtime.actors
         if actor.death
     ]
     if deaths:

@@ -1,9 +1,8 @@
-"""Tells which words a command line takes, for those who complete them.
+"""Describes the options and commands of a command line, for completion.
 
-``argparse`` says of a parser neither its options nor its commands; but each is given to
-``add_argument`` or ``add_subparsers`` and comes back as an ``Action``, whose attributes
-are public. So they are kept where they are added, and a new command is completed
-without anything else being written for it.
+``argparse`` has no public way to list them, but ``add_argument`` and ``add_subparsers``
+return an ``Action``, whose attributes are public. So the parser keeps the actions, and
+completion needs no further code for a new command.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ _SOURCES = {"ACTOR": ACTORS, "FILE": FILES, "PATH": FILES}
 
 
 class Values(NamedTuple):
-    """What may stand in a place.
+    """The values of an option or an argument.
 
     Attributes:
-        words: The words that may; () where that is not known beforehand.
-        source: What is asked for them then: ``ACTORS``, ``PIDS`` or ``FILES``; empty
-            if nobody knows.
+        words: The possible words; () if they are not fixed.
+        source: Where they come from then: ``ACTORS``, ``PIDS`` or ``FILES``; empty if
+            they cannot be completed.
     """
 
     words: tuple[str, ...] = ()
@@ -38,9 +37,9 @@ class Option(NamedTuple):
     """An option.
 
     Attributes:
-        flags: How it is written, all its ways.
-        about: What it does.
-        values: What stands behind it; None if nothing does.
+        flags: All its spellings.
+        about: Its description.
+        values: Its values; None if it takes none.
     """
 
     flags: tuple[str, ...]
@@ -49,14 +48,14 @@ class Option(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command, or what stands before any.
+    """A command, or the whole command line.
 
     Attributes:
-        name: Its name; empty for what stands before any.
-        about: What it does.
+        name: Its name; empty for the whole command line.
+        about: Its description.
         options: Its options.
-        places: What its words are that are no options, one after another.
-        commands: The commands that may follow.
+        places: Its positional arguments, in order.
+        commands: Its subcommands.
     """
 
     name: str
@@ -68,7 +67,7 @@ class Command(NamedTuple):
 
 @final
 class RecordedParser(argparse.ArgumentParser):
-    """A parser that keeps what was added to it; those of its commands are alike."""
+    """A parser that keeps its actions; the parsers of its commands do, too."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._added: list[argparse.Action] = []
@@ -87,11 +86,7 @@ class RecordedParser(argparse.ArgumentParser):
         return action
 
     def described(self, name: str = "") -> Command:
-        """Says what words it takes.
-
-        Args:
-            name: What it is called; empty for what stands before any command.
-        """
+        """Describes the parser as the command of a name."""
         options: list[Option] = []
         places: list[Values] = []
         commands: list[Command] = []
@@ -108,11 +103,11 @@ class RecordedParser(argparse.ArgumentParser):
 
 
 def _parsers(action: argparse.Action) -> dict[str, RecordedParser]:
-    """Gives the parsers of commands, if an action stands for some."""
+    """Returns the parsers of subcommands, if the action has any."""
     if not isinstance(action.choices, dict):
         return {}
-    found = cast("dict[str, object]", action.choices)
-    return {n: p for n, p in found.items() if isinstance(p, RecordedParser)}
+    parsers = cast("dict[str, object]", action.choices)
+    return {n: p for n, p in parsers.items() if isinstance(p, RecordedParser)}
 
 
 def _option(action: argparse.Action) -> Option:

@@ -1,4 +1,4 @@
-"""Says in words what a runtime is and has, or where it is stuck."""
+"""The heading of a runtime, and the text of a blocked event loop."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from actorlib._queries.rows import Standstill
 
 
-def heading(found: RuntimeRow) -> str:
-    """Says in a line what a runtime is and has."""
-    process, snapshot = found.process, found.snapshot
-    parts = [f"pid {found.pid}"]
+def heading(runtime: RuntimeRow) -> str:
+    """Returns one line about a runtime and its resources."""
+    process, snapshot = runtime.process, runtime.snapshot
+    parts = [f"pid {runtime.pid}"]
     if snapshot.name:
         parts.insert(0, f"{snapshot.name!r}")
-    if found.program:
-        parts.append(f"{found.program!r}")
-    if found.version:
-        parts.append(f"actorlib {found.version}")
+    if runtime.program:
+        parts.append(f"{runtime.program!r}")
+    if runtime.version:
+        parts.append(f"actorlib {runtime.version}")
     if process.cpu is not None:
         parts.append(f"{process.cpu:.0f} % CPU")
     memory = process.pss if process.pss is not None else process.rss
@@ -36,7 +36,7 @@ def heading(found: RuntimeRow) -> str:
 
 
 def stuck_text(stuck: Standstill) -> str:
-    """Says in words that a loop does not answer, and where its thread stands."""
+    """Describes a loop that does not answer, with the stack of its thread."""
     if not stuck.is_running:
         head = "Its event loop is not running: nothing in this runtime goes on."
     else:

@@ -1,7 +1,6 @@
-"""Shows where the threads and tasks of an actor or of the owner stand.
+"""Shows the stacks of the threads and tasks of an actor or of the owner.
 
-It is ``actorlib stack``. ``Stacks`` is the document that ``--json`` prints: the names
-of its fields are promises.
+It is ``actorlib stack``. ``--json`` prints a ``Stacks``, whose field names are stable.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ if TYPE_CHECKING:
 _PATIENCE = 2.0
 _RUNS_CALLS = "Coroutines."
 OWNER = "owner"
-"""The word for the program itself, in place of an actor."""
+"""The word for the program itself instead of an actor."""
 
 
 def show(
     word: str, *, as_json: bool, has_all: bool = False, pid: int | None = None
 ) -> int:
-    """Prints where a process stands.
+    """Prints the stacks of a process.
 
     Args:
-        word: Which actor: see ``find_actor``; ``"owner"`` for the program itself. The
-            pid of an actor will do while the program does not answer, too.
+        word: The actor: see ``find_actor``; ``"owner"`` for the program itself. The pid
+            of an actor works even while the program does not answer.
         as_json: Whether to print one JSON document instead of text.
         has_all: Whether the frames of actorlib and of Python are shown, too.
         pid: The process of the runtime, if there are several.
@@ -51,11 +50,11 @@ def show(
         RuntimeUnreachableError: It does not answer.
     """
     address = the_runtime(pid)
-    found = _owners(address) if word == OWNER else _workers(address, word)
+    stacks = _owners(address) if word == OWNER else _workers(address, word)
     if as_json:
-        write_document(encode_row(found))
+        write_document(encode_row(stacks))
     else:
-        console().print(text_of(found, has_all=has_all), soft_wrap=True)
+        console().print(text_of(stacks, has_all=has_all), soft_wrap=True)
     return 0
 
 
@@ -78,25 +77,20 @@ def _workers(address: Address, word: str) -> Stacks:
     return worker_stacks(actor.pid, title)
 
 
-def text_of(found: Stacks, *, has_all: bool = False) -> str:
-    """Makes a text of stacks for people.
-
-    Args:
-        found: The stacks.
-        has_all: Whether the frames of actorlib and of Python are shown, too.
-    """
-    found = printable(found)
-    lines = [found.title]
-    for thread in found.threads:
+def text_of(stacks: Stacks, *, has_all: bool = False) -> str:
+    """Formats stacks; with ``has_all``, the frames of actorlib and Python, too."""
+    stacks = printable(stacks)
+    lines = [stacks.title]
+    for thread in stacks.threads:
         number = "" if thread.number is None else f" ({thread.number})"
         lines.append(f"\nthread {thread.name}{number}")
         lines += _frames(thread.frames, has_all=has_all)
-    for task in found.tasks:
+    for task in stacks.tasks:
         state = ", which runs now" if task.is_running else ""
         lines.append(f"\ntask {task.name}: {_work_of(task)}{state}")
         lines += _frames(task.frames, has_all=has_all)
-    if found.tasks_missing:
-        lines.append(f"\ntasks are missing: {found.tasks_missing}")
+    if stacks.tasks_missing:
+        lines.append(f"\ntasks are missing: {stacks.tasks_missing}")
     return "\n".join(lines)
 
 
@@ -104,17 +98,17 @@ def _work_of(task: Task) -> str:
     if not task.method:
         return task.coroutine
     call = f"call {task.call} of {task.method}"
-    # What runs the calls is ours; what they have started has a name of the user's.
+    # Coroutines that run calls are actorlib's; those that calls have started are not.
     is_call = task.coroutine.startswith(_RUNS_CALLS)
     return call if is_call else f"{task.coroutine} in {call}"
 
 
 def _frames(frames: Sequence[Frame], *, has_all: bool) -> Iterator[str]:
-    for shown, part in groupby(frames, key=lambda f: has_all or f.is_users):
+    for is_shown, part in groupby(frames, key=lambda f: has_all or f.is_users):
         some = list(part)
-        if shown or some[-1] is frames[-1]:
-            # What is called last is always shown: it says what is waited for.
-            hidden, some = ([], some) if shown else (some[:-1], some[-1:])
+        if is_shown or some[-1] is frames[-1]:
+            # The last frame is always shown: it is where the code waits.
+            hidden, some = ([], some) if is_shown else (some[:-1], some[-1:])
         else:
             hidden, some = some, []
         if hidden:

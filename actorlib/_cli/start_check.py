@@ -1,6 +1,6 @@
-"""Tries whether an actor can be started: ``python -m actorlib._cli.start_check spawn``.
+"""Tries to start an actor: ``python -m actorlib._cli.start_check spawn``.
 
-It is a program of its own, so that whoever asks can end it if it hangs.
+It is a program of its own, so that the caller can end it if it hangs.
 """
 
 from __future__ import annotations
@@ -12,24 +12,20 @@ from typing import Any
 import actorlib
 
 ANSWERED = "answered after"
-"""What the program prints if it works begins so; else it prints what went wrong."""
+"""The beginning of the program's output if it works; else it prints the error."""
 _LARGE = 2**20
 
 
 class Probe:
-    """An actor that gives back what it gets."""
+    """An actor that returns its argument."""
 
     def echo(self, value: bytes) -> bytes:
-        """Gives a value back."""
+        """Returns the value."""
         return value
 
 
 async def try_an_actor(method: Any) -> str:
-    """Starts a runtime with one actor, ends it, and says how that went.
-
-    Args:
-        method: How the worker is started.
-    """
+    """Starts a runtime with one actor, ends it, and returns a report."""
     began = time.perf_counter()
     try:
         async with actorlib.init(

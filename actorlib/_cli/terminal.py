@@ -1,8 +1,7 @@
-"""Takes a terminal over, and gives it back whatever happens.
+"""Reads keys and signals from a terminal, and restores its mode in any case.
 
-While it is taken, each key is read as it is pressed, and signals wait to be asked for:
-what is under way is never torn apart, and the terminal is given back before the process
-ends or stops. Nothing here draws.
+Each key is read when it is pressed. Signals are only noted, so that they interrupt
+nothing, and the mode is restored before the process ends or stops. Nothing here draws.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ _PIECE = 1024
 
 
 class Events(NamedTuple):
-    """What has happened since it was asked last.
+    """The events since the call before.
 
     Attributes:
-        typed: What was typed.
-        signals: The signals that came.
-        is_closed: Whether nothing can be typed any more.
+        typed: The bytes of the keys.
+        signals: The signals.
+        is_closed: Whether the terminal is gone.
     """
 
     typed: bytes
@@ -41,10 +40,9 @@ class Events(NamedTuple):
 
 @final
 class Terminal:
-    """The terminal of this process, from ``with`` to its end; for the main thread.
+    """The terminal of this process, in a ``with`` block; for the main thread.
 
-    Where standard input is none, nothing is read from it, and signals come all the
-    same.
+    If standard input is not a terminal, only signals are reported.
     """
 
     def __init__(self) -> None:
@@ -80,18 +78,14 @@ class Terminal:
         self._give_back()
 
     def wake(self) -> None:
-        """Ends a wait that is under way, or the next one; from any thread."""
+        """Ends the current wait, or the next one; from any thread."""
         with suppress(OSError):  # it is full, which wakes as well, or closed
             os.write(self._tells, b"\0")
 
     def wait(self, seconds: float) -> Events:
-        """Waits until something happens.
-
-        Args:
-            seconds: For how long at the most.
-        """
+        """Waits for events, for at most so many seconds."""
         sources = [self._told] if self._keys is None else [self._told, self._keys]
-        # A signal that came before is in the pipe: it is not slept over.
+        # A signal that came before is in the pipe, and ends the wait at once.
         ready, _, _ = select.select(sources, [], [], max(0.0, seconds))
         if self._told in ready:
             with suppress(BlockingIOError):
@@ -107,7 +101,7 @@ class Terminal:
         return Events(typed, self._signals(), is_closed=False)
 
     def stop(self) -> None:
-        """Stops this process as Ctrl-Z does, and takes the terminal when it goes on."""
+        """Stops this process as Ctrl-Z does; sets the mode again when it goes on."""
         self._leave()
         old = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         try:
@@ -123,7 +117,7 @@ class Terminal:
     def _note(self, number: int, _: FrameType | None) -> None:
         self._came.add(number)
         if number in ENDING:
-            # Who writes to a terminal that was halted is stuck: the second one ends it.
+            # A write to a halted terminal blocks: a second signal ends the process.
             signal.signal(number, signal.SIG_DFL)
 
     def _take(self) -> None:
@@ -132,7 +126,7 @@ class Terminal:
             tty.setcbreak(self._keys, termios.TCSANOW)
 
     def _leave(self) -> None:
-        """Gives back how the terminal reads keys."""
+        """Restores the mode of the terminal."""
         mode, self._mode = self._mode, None
         if mode is not None:
             with suppress(termios.error, OSError):  # the terminal is gone

@@ -1,7 +1,7 @@
 """Shows runtimes and their actors live: ``actorlib top``.
 
-A look is taken by a thread of its own: a runtime that does not answer keeps nobody
-from pressing a key. ``Watched`` is the document that ``--json`` prints, one a line.
+A thread of its own takes each sample, so that keys work while a runtime does not
+answer. ``--json`` prints a ``Watched`` per line.
 """
 
 from __future__ import annotations
@@ -47,28 +47,27 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 _FEW = 40
-"""Of so many processes memory is divided fairly at each look: it takes 1 ms of each."""
+"""The most processes for which PSS is read in each sample: that takes 1 ms each."""
 _SHARE = 10
-"""Of the time a tenth at the most is spent on asking, so that owners are left alone."""
+"""At most a tenth of the time is spent on queries, to keep the load of owners low."""
 _LONGEST_REST = 5.0
-"""Seconds after which it is looked again all the same: the machine may be busy."""
+"""The longest pause between two samples in seconds, even if the machine is busy."""
 _LATE = 2.0
-"""Seconds after which it is said that a look is waited for."""
+"""Seconds after which the page reports that it waits for a sample."""
 _MOST_REMARKS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What was seen at one look.
+    """One sample.
 
     Attributes:
-        time: When, in seconds since the epoch.
+        time: Its time, in seconds since the epoch.
         runtimes: The runtimes.
-        calls_per_second: Calls of actors that were made since the look before, by the
-            id of the actor. Those that go straight between two actors do not count.
+        calls_per_second: Calls of actors since the sample before, by the id of the
+            actor. Calls over links do not count.
         runtime_calls_per_second: The same, by the pid of a runtime.
-        devices: What NVML says of each card of this machine; empty if no runtime has
-            any.
+        devices: The load of each card of this machine; empty if no runtime has any.
     """
 
     time: float
@@ -79,9 +78,9 @@ class Watched:
 
 
 class _Look(NamedTuple):
-    """What was seen, when by the monotonic clock, and in how many seconds.
+    """A sample, its time by the monotonic clock, and the seconds that it took.
 
-    ``took`` is 0 where a runtime did not answer: to wait for it costs it nothing.
+    ``took`` is 0 if a runtime did not answer: waiting costs it nothing.
     """
 
     listing: Listing
@@ -93,21 +92,21 @@ class _Look(NamedTuple):
 
     @property
     def rest(self) -> float:
-        """How many seconds from its beginning the next one has to wait."""
+        """Seconds from its beginning to that of the next one, at least."""
         return min(_SHARE * self.took, _LONGEST_REST)
 
 
 @final
 class Looker:
-    """Looks at runtimes again and again; for one thread at a time.
+    """Takes samples of runtimes; for one thread at a time.
 
     Args:
-        pid: The process of the runtime that is meant; None for all of this user.
-        meters: Asks how busy devices are.
+        pid: The process of one runtime; None for all of this user.
+        meters: Reads the load of devices.
 
     Attributes:
-        history: Calls a second at the last looks.
-        remarks: Which runtimes have ended meanwhile, the latest last.
+        history: Calls per second in the last samples.
+        remarks: The runtimes that have ended meanwhile, the latest last.
     """
 
     def __init__(self, pid: int | None, meters: DeviceMeters) -> None:
@@ -120,11 +119,11 @@ class Looker:
         self._known: dict[int, str] = {}
 
     def look(self) -> _Look:
-        """Takes a look.
+        """Takes a sample.
 
         Raises:
-            RuntimeNotFoundError: There is none, or none is left.
-            RuntimeUnreachableError: It is another user's.
+            RuntimeNotFoundError: There is no such runtime, or all have ended.
+            RuntimeUnreachableError: It belongs to another user.
         """
         began = time.monotonic()
         try:
@@ -146,7 +145,7 @@ class Looker:
         listing = list_runtimes(replies, memory, busy, rates.actors)
         self._remark_on(listing.runtimes)
         self.history.add(rates, list(self._known))
-        devices = (d for found in listing.runtimes for d in found.snapshot.devices)
+        devices = (d for runtime in listing.runtimes for d in runtime.snapshot.devices)
         has_cards = any(not device.is_logical for device in devices)
         meters = self._meters.look() if has_cards else []
         took = at - began if len(statuses) == len(replies) else 0.0
@@ -155,14 +154,15 @@ class Looker:
         return look
 
     def view(self, look: _Look) -> View:
-        """Gives what is shown of a look."""
-        pids = [found.pid for found in look.listing.runtimes]
+        """Returns what the page shows of a sample."""
+        pids = [runtime.pid for runtime in look.listing.runtimes]
         history = {pid: self.history.of(pid) for pid in pids}
         return View(look.listing, look.rates, history, look.meters, [*self.remarks])
 
     def _remark_on(self, runtimes: Sequence[RuntimeRow]) -> None:
         there = {
-            found.pid: f"pid {found.pid} ({found.program!r})" for found in runtimes
+            runtime.pid: f"pid {runtime.pid} ({runtime.program!r})"
+            for runtime in runtimes
         }
         gone = [who for pid, who in self._known.items() if pid not in there]
         self.remarks += [f"{who} has ended" for who in gone]
@@ -183,7 +183,7 @@ def show(
 
     Args:
         as_json: Whether to print a JSON document for each look, one a line.
-        is_once: Whether to look but once; at no terminal, a page is shown once anyway.
+        is_once: Whether to take only one sample, as is done without a terminal.
         interval: Seconds between two looks; more where to look takes long.
         sort: What actors are sorted by: a name of ``SORT_KEYS``.
         needle: The text that is looked for in actors; empty for all.
@@ -194,7 +194,7 @@ def show(
         128 and the number of a signal after one that ends the command.
 
     Raises:
-        RuntimeNotFoundError: There is no runtime, or none any more.
+        RuntimeNotFoundError: There is no such runtime, or all have ended.
         RuntimeUnreachableError: It is another user's.
     """
     meters = DeviceMeters(Host())
@@ -218,7 +218,7 @@ def _show_once(looker: Looker, screen: Screen, out: Console, interval: float) ->
 
 
 def _write(looker: Looker, interval: float, *, is_once: bool) -> int:
-    """Writes a document for each look but the first, which has no rates."""
+    """Writes a document for each sample but the first, which has no rates."""
     look = looker.look()
     while True:
         time.sleep(max(interval, look.rest))
@@ -240,7 +240,7 @@ def _rounded(rates: dict[str, float] | dict[int, float]) -> dict[str, float]:
 
 
 def _code(look: _Look) -> int:
-    return 4 if any(found.error for found in look.listing.runtimes) else 0
+    return 4 if any(runtime.error for runtime in look.listing.runtimes) else 0
 
 
 @final
@@ -248,10 +248,10 @@ class _Session:
     """A user at a terminal.
 
     Args:
-        looker: Looks at runtimes.
-        screen: How the screen is to be at first.
-        out: Where it is drawn.
-        interval: Seconds between two looks.
+        looker: Takes the samples.
+        screen: The first state of the screen.
+        out: The console.
+        interval: Seconds between two samples.
     """
 
     def __init__(
@@ -268,11 +268,11 @@ class _Session:
         self._looks: queue.SimpleQueue[_Look | Exception] = queue.SimpleQueue()
 
     def run(self) -> int:
-        """Shows and listens until it is over; gives the exit code.
+        """Shows the page and reads keys until the end; returns the exit code.
 
         Raises:
-            RuntimeNotFoundError: There is no runtime, or none any more.
-            RuntimeUnreachableError: It is another user's.
+            RuntimeNotFoundError: There is no such runtime, or all have ended.
+            RuntimeUnreachableError: It belongs to another user.
         """
         with Terminal() as terminal:
             while True:
@@ -283,7 +283,7 @@ class _Session:
                 terminal.stop()  # with its usual screen and keys
 
     def _live(self) -> Live:
-        from rich.live import Live  # noqa: PLC0415  # what is for machines needs none
+        from rich.live import Live  # noqa: PLC0415  # documents do not need it
 
         return Live(
             console=self._out,
@@ -294,7 +294,7 @@ class _Session:
         )
 
     def _attend(self, terminal: Terminal, live: Live) -> int | None:
-        """Shows and listens; gives None when the process is to stop for a while."""
+        """Shows the page and reads keys; returns None when the process is to stop."""
         while True:
             now = time.monotonic()
             if self._began is None and now >= self._due:
@@ -318,10 +318,10 @@ class _Session:
     def _look(self, terminal: Terminal, now: float) -> None:
         def look() -> None:
             try:
-                seen: _Look | Exception = self._looker.look()
+                sample: _Look | Exception = self._looker.look()
             except Exception as error:  # noqa: BLE001  # it is raised in the main thread
-                seen = error
-            self._looks.put(seen)
+                sample = error
+            self._looks.put(sample)
             terminal.wake()
 
         self._began, self._due = now, now + self._interval
@@ -330,25 +330,25 @@ class _Session:
     def _take_look(self) -> None:
         if self._looks.empty():
             return
-        seen = self._looks.get()
+        sample = self._looks.get()
         began, self._began = self._began, None
-        if isinstance(seen, Exception):
-            raise seen
+        if isinstance(sample, Exception):
+            raise sample
         if began is not None:
-            self._due = max(self._due, began + seen.rest)
-        self._view = self._looker.view(seen)
+            self._due = max(self._due, began + sample.rest)
+        self._view = self._looker.view(sample)
 
     def _draw(self, live: Live, now: float) -> None:
         late = 0.0 if self._began is None else now - self._began
-        said = f"an answer is waited for since {late:.0f} s" if late >= _LATE else ""
+        remark = f"waiting for an answer for {late:.0f} s" if late >= _LATE else ""
         if self._view is None:
-            live.update(f" {said}", refresh=True)
+            live.update(f" {remark}", refresh=True)
             return
         from actorlib._cli.top_page import page  # noqa: PLC0415  # it loads rich
 
         view = self._view
-        if said:
-            view = view._replace(remarks=[*view.remarks, said])
-        made = page(view, self._screen, self._out, self._out.height)
-        self._screen, self._rows = made.screen, made.rows
-        live.update(made.content, refresh=True)
+        if remark:
+            view = view._replace(remarks=[*view.remarks, remark])
+        drawn = page(view, self._screen, self._out, self._out.height)
+        self._screen, self._rows = drawn.screen, drawn.rows
+        live.update(drawn.content, refresh=True)

@@ -1,4 +1,4 @@
-"""What two looks at runtimes tell that one does not: calls a second, and their history.
+"""Rates and their history, from two samples of runtimes.
 
 Pure: time comes in with each look.
 """
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from actorlib._rows.snapshot import DeviceInfo
 
 LONGEST: Final = 120
-"""How many looks are remembered."""
+"""The number of samples in the history."""
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS = "_.-=+*%#"
 
 
 class Rates(NamedTuple):
-    """Calls a second, between two looks.
+    """Calls per second between two samples.
 
     Attributes:
         actors: By the id of an actor; of those that both looks saw.
-        runtimes: By the pid of a runtime, likewise.
+        runtimes: By the pid of a runtime.
     """
 
     actors: dict[str, float]
@@ -35,7 +35,7 @@ class Rates(NamedTuple):
 
 
 class View(NamedTuple):
-    """What is known at one look.
+    """The content of the page for one sample.
 
     Attributes:
         listing: The runtimes.
@@ -55,7 +55,7 @@ class View(NamedTuple):
 def rates_between(
     before: Sequence[Status], now: Sequence[Status], seconds: float
 ) -> Rates:
-    """Says how many calls a second were made.
+    """Returns the calls per second between two samples.
 
     Args:
         before: The runtimes that answered at a look.
@@ -66,12 +66,12 @@ def rates_between(
         return Rates({}, {})
     actors = (actor for status in before for actor in status.snapshot.actors)
     earlier = {actor.actor_id: actor.made_calls for actor in actors}
-    known = {status.pid for status in before}
+    pids_before = {status.pid for status in before}
     rates = Rates({}, {})
     for status in now:
-        if status.pid not in known:
+        if status.pid not in pids_before:
             continue
-        # Who was made meanwhile has made all of its calls meanwhile.
+        # All calls of an actor that was created meanwhile were made meanwhile.
         of_actors = {
             actor.actor_id: max(0, actor.made_calls - earlier.get(actor.actor_id, 0))
             / seconds
@@ -84,13 +84,13 @@ def rates_between(
 
 @final
 class History:
-    """Remembers the calls a second of each runtime at the last looks."""
+    """Keeps the calls per second of each runtime in the last samples."""
 
     def __init__(self) -> None:
         self._lines: dict[int, deque[float]] = {}
 
     def add(self, rates: Rates, there: Sequence[int]) -> None:
-        """Remembers a look, and forgets the runtimes that have ended.
+        """Adds a sample, and removes the runtimes that have ended.
 
         Args:
             rates: What was seen.
@@ -102,12 +102,12 @@ class History:
             self._lines.setdefault(pid, deque(maxlen=LONGEST)).append(rate)
 
     def of(self, pid: int) -> list[float]:
-        """Gives what is remembered of a runtime, the oldest first."""
+        """Returns the values of a runtime, the oldest first."""
         return list(self._lines.get(pid, ()))
 
 
 def sparkline(values: Sequence[float], width: int, *, is_plain: bool = False) -> str:
-    """Draws numbers as a line of bars, the latest at the right.
+    """Draws numbers as a line of bars, the latest on the right.
 
     Args:
         values: The numbers, none below 0.
@@ -115,21 +115,21 @@ def sparkline(values: Sequence[float], width: int, *, is_plain: bool = False) ->
         is_plain: Whether ASCII has to do.
     """
     bars = _PLAIN_BARS if is_plain else _BARS
-    shown = list(values)[-width:] if width > 0 else list[float]()
-    top = max(shown, default=0.0)
+    latest = list(values)[-width:] if width > 0 else list[float]()
+    top = max(latest, default=0.0)
     if top <= 0:
-        return bars[0] * len(shown)
-    # Whatever is above 0 is seen to be.
+        return bars[0] * len(latest)
+    # Each value above 0 is visible.
     return "".join(
         bars[min(len(bars) - 1, 1 + int(value / top * (len(bars) - 2)))]
         if value > 0
         else bars[0]
-        for value in shown
+        for value in latest
     )
 
 
 class DeviceLine(NamedTuple):
-    """A device, as all runtimes that may grant it see it.
+    """A device, with what all runtimes have granted of it.
 
     Attributes:
         device: The device.
@@ -145,18 +145,18 @@ class DeviceLine(NamedTuple):
 def device_lines(
     runtimes: Sequence[RuntimeRow], meters: Sequence[DeviceMeter]
 ) -> list[DeviceLine]:
-    """Lists the devices of runtimes, each once; logical ones are each runtime's own."""
-    found: dict[tuple[str, str, int], tuple[DeviceInfo, float]] = {}
+    """Lists the devices of runtimes, each once; logical ones belong to one runtime."""
+    devices: dict[tuple[str, str, int], tuple[DeviceInfo, float]] = {}
     for runtime in runtimes:
         for device in runtime.snapshot.devices:
             whose = runtime.pid if device.is_logical else 0
             key = device.kind, device.device, whose
-            _, granted = found.get(key, (device, 0.0))
-            found[key] = device, granted + 1 - device.available
+            _, granted = devices.get(key, (device, 0.0))
+            devices[key] = device, granted + 1 - device.available
     by_index = {str(meter.index): meter for meter in meters}
     return [
         DeviceLine(device, granted, _meter_of(device, meters, by_index))
-        for device, granted in found.values()
+        for device, granted in devices.values()
     ]
 
 
@@ -168,7 +168,7 @@ def _meter_of(
     if device.is_logical or device.kind != "GPU":
         return None
     if device.device.isdecimal():
-        # Programs can be made to count in another order; then at least models differ.
+        # A program may number cards in another order; then the models usually differ.
         meter = by_index.get(device.device)
         return meter if meter and meter.model == device.model else None
     named = [m for m in meters if m.uuid and m.uuid.startswith(device.device)]
@@ -176,5 +176,4 @@ def _meter_of(
 
 
 def all_actors(listing: Listing) -> list[ActorStatus]:
-    """Lists the actors of every runtime."""
-    return [actor for found in listing.runtimes for actor in found.actors]
+    return [actor for runtime in listing.runtimes for actor in runtime.actors]

@@ -71,22 +71,22 @@ def page(view: View, screen: Screen, out: Console, height: int | None = None) ->
         rows = height - sum(len(out.render_lines(part)) for part in (top, bottom)) - 1
         rows = max(1, rows)
     screen = settled(screen, len(actors), rows)
-    shown = slice(screen.first, screen.first + rows)
+    visible = slice(screen.first, screen.first + rows)
     # What is below stays at the bottom.
-    blank = rows - len(actors[shown])
-    made = _table(view, actors, shown, out.width)
-    table = Padding(made, (0, 0, blank, 0), expand=False)
+    blank = rows - len(actors[visible])
+    table = _table(view, actors, visible, out.width)
+    table = Padding(table, (0, 0, blank, 0), expand=False)
     return Page(Group(top, table, bottom), screen, rows)
 
 
 def _above(view: View, out: Console, height: int | None) -> Iterator[RenderableType]:
-    for found in view.listing.runtimes:
-        yield Text(printable(heading(found)), "bold")
-        if not found.is_answering:
-            yield from _silent(found)
+    for runtime in view.listing.runtimes:
+        yield Text(printable(heading(runtime)), "bold")
+        if not runtime.is_answering:
+            yield from _silent(runtime)
             continue
-        rate = in_rate(view.rates.runtimes.get(found.pid))
-        values = view.history.get(found.pid, ())
+        rate = in_rate(view.rates.runtimes.get(runtime.pid))
+        values = view.history.get(runtime.pid, ())
         room = min(_SPARK, out.width - 20)
         spark = sparkline(values, room, is_plain=out.options.ascii_only)
         yield _line(f"{rate:>6} calls/s  {spark}", "cyan")
@@ -108,12 +108,12 @@ def _line(text: str, style: str = "") -> Text:
     return Text(printable(text), style, no_wrap=True, overflow="ellipsis")
 
 
-def _silent(found: RuntimeRow) -> Iterator[Text]:
-    if found.error:
-        yield _line(found.error, "red")
-    elif found.stuck is not None:
-        lines = stuck_text(found.stuck).rstrip().splitlines()
-        # Where it stands is told at the end.
+def _silent(runtime: RuntimeRow) -> Iterator[Text]:
+    if runtime.error:
+        yield _line(runtime.error, "red")
+    elif runtime.stuck is not None:
+        lines = stuck_text(runtime.stuck).rstrip().splitlines()
+        # The latest calls are at the end.
         rest = lines[1:] if len(lines) <= _STUCK_LINES else lines[1 - _STUCK_LINES :]
         yield from (_line(text, "red") for text in (lines[0], *rest))
 
@@ -134,17 +134,19 @@ def _device(line: DeviceLine) -> str:
 
 
 def _table(
-    view: View, actors: Sequence[ActorStatus], shown: slice, width: int
+    view: View, actors: Sequence[ActorStatus], visible: slice, width: int
 ) -> RenderableType:
     runtimes = view.listing.runtimes
     if not actors:
-        everyone = any(found.actors for found in runtimes)
+        everyone = any(runtime.actors for runtime in runtimes)
         text = "No actor has that in it." if everyone else "No actor lives."
-        return _line(text if any(found.is_answering for found in runtimes) else "")
+        return _line(text if any(runtime.is_answering for runtime in runtimes) else "")
     owners = None
     if len(runtimes) > 1:
-        owners = {a.actor_id: found.pid for found in runtimes for a in found.actors}
-    # Columns are those that all rows have room for, so that they stay.
+        owners = {
+            a.actor_id: runtime.pid for runtime in runtimes for a in runtime.actors
+        }
+    # The columns fit for all rows, so that scrolling does not change them.
     columns, cells = actor_table(actors, width, owners, has_rates=True)
     result = Table(box=None, padding=(0, 2, 0, 0), header_style="reverse")
     for column in columns:
@@ -153,7 +155,7 @@ def _table(
             justify="right" if column.is_number else "left",
             no_wrap=column.is_number,
         )
-    for row in cells[shown]:
+    for row in cells[visible]:
         result.add_row(*map(_line, row))
     return result
 

@@ -1,6 +1,6 @@
-"""The state of ``actorlib top``'s screen: what keys make of it, and what it selects.
+"""The state of the screen of ``actorlib top``, how keys change it, and what it selects.
 
-Everything here is made of values: what was typed, and rows.
+Everything here is a function of values: keys and rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SORT_KEYS: Final[Mapping[str, str]] = {
     "age": "a",
     "pid": "p",
 }
-"""What actors can be sorted by, and the key that does it."""
+"""The orders of actors, and the key for each."""
 
 _BY_KEY = {key: name for name, key in SORT_KEYS.items()}
 _ASCENDING = frozenset({"name", "pid"})
@@ -58,36 +58,33 @@ _END = 2**31
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """What a user has made of the screen.
+    """The state of the screen.
 
     Attributes:
-        sort: What actors are sorted by: a name of ``SORT_KEYS``.
-        is_reversed: Whether the least comes first where the most usually does.
-        needle: The text that is looked for in actors; empty for none.
+        sort: The order of actors: a name of ``SORT_KEYS``.
+        is_reversed: Whether the order is reversed.
+        needle: The text to search in actors; empty for none.
         is_typing: Whether keys are letters of that text.
-        kept: What the text was before it was typed anew.
-        first: The row that is shown first, from 0; past the end for the last page.
-        is_over: Whether the user wants to leave.
+        previous_needle: The text before the user began to type another one.
+        first: The first visible row, from 0; past the end for the last page.
+        is_over: Whether the user has quit.
     """
 
     sort: str = "cpu"
     is_reversed: bool = False
     needle: str = ""
     is_typing: bool = False
-    kept: str = ""
+    previous_needle: str = ""
     first: int = 0
     is_over: bool = False
 
 
 def keys_in(typed: bytes) -> Iterator[str]:
-    """Names the keys that a terminal sent.
-
-    Args:
-        typed: What came. A terminal sends all bytes of a key at once.
+    """Splits the bytes from a terminal, which sends all bytes of a key at once.
 
     Yields:
-        A letter as it is, other keys by a word: ``"up"``, ``"enter"``, ``"escape"``.
-        What is unknown is left out.
+        Letters, and words for other keys: ``"up"``, ``"enter"``, ``"escape"``. Unknown
+        keys are left out.
     """
     text = typed.decode("utf-8", "ignore")
     while text:
@@ -95,10 +92,10 @@ def keys_in(typed: bytes) -> Iterator[str]:
             end = 2
             while end < len(text) and text[end] in "0123456789;":
                 end += 1
-            known = _ESCAPES.get(text[1 : end + 1])
+            word = _ESCAPES.get(text[1 : end + 1])
             text = text[end + 1 :]
-            if known is not None:
-                yield known
+            if word is not None:
+                yield word
             continue
         letter, text = text[0], text[1:]
         if letter in _CONTROLS:
@@ -108,12 +105,12 @@ def keys_in(typed: bytes) -> Iterator[str]:
 
 
 def pressed(screen: Screen, key: str, page: int = 10) -> Screen:
-    """Gives what a key makes of the screen.
+    """Applies a key to the screen.
 
     Args:
-        screen: As it is.
-        key: The key, as ``keys_in`` names it.
-        page: How many rows are shown at once.
+        screen: The state before.
+        key: The key; see ``keys_in``.
+        page: The number of visible rows.
     """
     if screen.is_typing:
         return _typed(screen, key)
@@ -125,14 +122,15 @@ def pressed(screen: Screen, key: str, page: int = 10) -> Screen:
     if first is not None:
         return replace(screen, first=max(0, first))
     if key == "/":
-        return replace(screen, is_typing=True, kept=screen.needle, needle="")
+        needle = screen.needle
+        return replace(screen, is_typing=True, previous_needle=needle, needle="")
     if key == "escape":
         return replace(screen, needle="", first=0)
     return replace(screen, is_over=key in ("q", "Q"))
 
 
 def _moved(first: int, key: str, page: int) -> int | None:
-    """Gives the row that a key moves to; None for a key that moves nowhere."""
+    """Returns the first row after a key; None for a key that does not move."""
     moves = {
         "up": first - 1,
         "k": first - 1,
@@ -149,9 +147,10 @@ def _moved(first: int, key: str, page: int) -> int | None:
 
 def _typed(screen: Screen, key: str) -> Screen:
     if key == "enter":
-        return replace(screen, is_typing=False, kept="", first=0)
+        return replace(screen, is_typing=False, previous_needle="", first=0)
     if key == "escape":
-        return replace(screen, is_typing=False, needle=screen.kept, kept="")
+        needle = screen.previous_needle
+        return replace(screen, is_typing=False, needle=needle, previous_needle="")
     if key == "backspace":
         return replace(screen, needle=screen.needle[:-1], first=0)
     if key == "clear":
@@ -162,32 +161,26 @@ def _typed(screen: Screen, key: str) -> Screen:
 
 
 def settled(screen: Screen, count: int, page: int) -> Screen:
-    """Moves the first row to where the rest fills the page.
+    """Limits the first row so that the rows fill the page.
 
     Args:
-        screen: As it is.
-        count: How many rows there are.
-        page: How many are shown at once.
+        screen: The state before.
+        count: The number of rows.
+        page: The number of visible rows.
     """
     return replace(screen, first=max(0, min(screen.first, count - page)))
 
 
 def selected(screen: Screen, actors: Sequence[ActorStatus]) -> list[ActorStatus]:
-    """Gives the actors that are looked for, sorted.
-
-    Args:
-        screen: What is looked for, and how it is sorted.
-        actors: All of them.
-    """
+    """Returns the actors that contain the needle, sorted."""
     needle = screen.needle.casefold()
-    found = [actor for actor in actors if needle in _text(actor)]
+    matches = [actor for actor in actors if needle in _text(actor)]
     is_falling = (screen.sort not in _ASCENDING) != screen.is_reversed
-    # Those that are equal stay in the order in which they were made.
-    return sorted(found, key=_ORDERS[screen.sort], reverse=is_falling)
+    # Equal actors stay in the order of their creation.
+    return sorted(matches, key=_ORDERS[screen.sort], reverse=is_falling)
 
 
 def _text(actor: ActorStatus) -> str:
-    """What is searched of an actor."""
     parts = (
         actor.label,
         actor.class_name,
@@ -200,7 +193,7 @@ def _text(actor: ActorStatus) -> str:
 
 
 def _on_devices(actor: ActorStatus) -> tuple[float, ...]:
-    """Bytes in use, then bytes granted, then parts."""
+    """Sorts by bytes in use, then by bytes granted, then by shares."""
     return (
         sum(actor.device_memory.values()),
         sum(nbytes or 0 for nbytes in actor.device_nbytes.values()),

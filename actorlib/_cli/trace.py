@@ -1,7 +1,6 @@
-"""Records what a program does for a while, and draws it: ``actorlib trace``.
+"""Records the calls of a program and writes a trace: ``actorlib trace``.
 
-``Traced`` is the document of ``actorlib trace --json``: the names of its fields are
-promises.
+``actorlib trace --json`` prints a ``Traced``, whose field names are stable.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ with explain_missing("actorlib trace"):
 
 _PATIENCE = 5.0
 _ENDING = 20.0
-"""Seconds that the rest may take when the time is over."""
+"""Seconds in which the answer has to come after the recording."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
-    """What was recorded.
+    """A recording.
 
     Attributes:
         pid: The process of the program.
         path: The file.
-        seconds: For how long it was recorded.
-        calls: How many calls are in the file.
-        runs: How many runs are.
-        dropped: How many calls and runs there was no room for.
-        silent: The actors that did not tell what they have recorded of late.
+        seconds: Its length.
+        calls: The number of calls in the file.
+        runs: The number of runs in the file.
+        dropped: The number of calls and runs that did not fit.
+        silent: The actors that did not send their latest runs.
     """
 
     pid: int
@@ -69,13 +68,13 @@ def show(
         OSError: The file cannot be written.
     """
     place = Path(path).absolute()
-    if not os.access(place.parent, os.W_OK):  # said now, and not when the time is over
-        why = f"{place.parent} is no such folder"
+    if not os.access(place.parent, os.W_OK):  # reported before the recording
+        why = f"{place.parent} is not a writable folder"
         raise PermissionError(f"{path} cannot be written: {why}")
     if place.is_dir() or (place.exists() and not os.access(place, os.W_OK)):
-        raise PermissionError(f"{path} cannot be written: it is no such file")
+        raise PermissionError(f"{path} cannot be written: it is not a writable file")
     address = the_runtime(pid)
-    told = ask_loop(
+    answer = ask_loop(
         address,
         "trace",
         patience=_PATIENCE,
@@ -83,41 +82,41 @@ def show(
         seconds=seconds,
         kept=kept,
     )
-    recorded = from_plain(told)
-    drawn = document(recorded)
-    Path(path).write_text(json.dumps(drawn), encoding="utf-8")
-    found = Traced(
+    recorded = from_plain(answer)
+    trace = document(recorded)
+    Path(path).write_text(json.dumps(trace), encoding="utf-8")
+    recording = Traced(
         pid=recorded.pid,
         path=path,
         seconds=recorded.ended - recorded.began,
-        calls=drawn["otherData"]["calls"],
-        runs=drawn["otherData"]["runs"],
+        calls=trace["otherData"]["calls"],
+        runs=trace["otherData"]["runs"],
         dropped=recorded.dropped,
         silent=tuple(recorded.silent),
     )
     if as_json:
-        write_document(encode_row(found))
+        write_document(encode_row(recording))
     else:
-        console().print("\n".join(in_words(found)))
+        console().print("\n".join(in_words(recording)))
     return 0
 
 
-def in_words(found: Traced) -> list[str]:
-    """Says what was recorded, for people."""
-    found = printable(found)
+def in_words(recording: Traced) -> list[str]:
+    """Describes a recording in sentences."""
+    recording = printable(recording)
     lines = [
-        f"{found.seconds:.1f} s of pid {found.pid} are in {found.path}: "
-        f"{found.calls} calls, {found.runs} runs. Open it in "
+        f"{recording.seconds:.1f} s of pid {recording.pid} are in {recording.path}: "
+        f"{recording.calls} calls, {recording.runs} runs. Open it in "
         "https://ui.perfetto.dev or chrome://tracing."
     ]
-    if found.dropped:
+    if recording.dropped:
         lines.append(
-            f"{found.dropped} older calls and runs were dropped: --kept N keeps "
+            f"{recording.dropped} older calls and runs were dropped: --kept N keeps "
             "more, and fewer --seconds need less."
         )
     lines += [
-        f"{name} did not say what it has recorded of late: it runs a plain method, or "
-        "is stopped or stuck."
-        for name in found.silent
+        f"{name} did not send its latest runs: it runs a plain method, or is stopped "
+        "or stuck."
+        for name in recording.silent
     ]
     return lines

@@ -1,4 +1,4 @@
-"""Shows a runtime on a page for a browser: ``actorlib top --web``."""
+"""Serves the page of a runtime for a browser: ``actorlib top --web``."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ with explain_missing(_WHO):
 
 
 def serve(*, pid: int | None = None, host: str = "127.0.0.1", port: int = 0) -> int:
-    """Serves the page until it is interrupted, and prints where it is.
+    """Serves the page until it is interrupted, and prints its address.
 
     Args:
         pid: The process of the runtime, if there are several.
-        host: Where to listen; beyond this machine only if it is said.
-        port: Likewise; 0 for a free one.
+        host: The address to listen at. Default: this machine only.
+        port: The port; 0 for a free one.
 
     Returns:
         The exit code, 0.
 
     Raises:
         RuntimeNotFoundError: There is no such runtime.
-        RuntimeUnreachableError: It is another user's.
-        ValueError: What serves it is not installed.
-        OSError: Nobody can listen there.
+        RuntimeUnreachableError: It belongs to another user.
+        ValueError: The packages for the page are not installed.
+        OSError: The address cannot be used.
     """
     try:
         check_installed(_WHO)

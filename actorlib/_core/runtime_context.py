@@ -101,6 +101,21 @@ class RuntimeContext:
         values = {option.name: getattr(self, option.name) for option in fields(self)}
         return _loaded, ({**values, "process": None},)
 
+    def get(self) -> dict[str, str]:
+        """Returns the ids of the runtime, the machine, the call and the actor.
+
+        Each is there by its name in Ray: ``job_id``, ``node_id``, ``namespace``, and in
+        a call ``task_id`` and ``actor_id``.
+        """
+        ids = {
+            "job_id": self.job_id,
+            "node_id": self.node_id,
+            "namespace": self.namespace,
+            "task_id": self.get_task_id(),
+            "actor_id": self.actor_id,
+        }
+        return {name: value for name, value in ids.items() if value is not None}
+
     def get_actor_id(self) -> str | None:
         """Returns the id of the calling actor, in hex; None in the owner."""
         return self.actor_id

@@ -447,6 +447,32 @@ class ObjectRef(_Future[R]):
         """Returns its id, in hex; the same in every process."""
         return self.object_id.hex()
 
+    # For scripts written for Ray.
+
+    def binary(self) -> bytes:
+        """Its id, as bytes; see ``hex``."""
+        return self.object_id
+
+    def task_id(self) -> bytes:
+        """An id of its call: that of the ref.
+
+        ``get_task_id()`` in the call returns another one, which is new each time that
+        the call is sent.
+        """
+        return self.object_id
+
+    def as_future(self) -> asyncio.Future[R]:
+        """A future of the running loop; cancelling it leaves the call alone."""
+        return asyncio.wrap_future(self.future())
+
+    def __copy__(self) -> Self:
+        """Itself: a copy of a container holds the same ref."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Itself, as for ``copy.copy``; ``dataclasses.asdict`` needs it."""
+        return self
+
     def __repr__(self) -> str:
         """Shows its state and, while it is pending, the name of its call if known."""
         text = super().__repr__()

@@ -173,7 +173,7 @@ class InlineWorker:
     def identify(self, pid: int) -> None:
         """Does nothing: the process id is known."""
 
-    def rename(self, name: str) -> None:
+    def rename(self, name: str | Callable[[], str]) -> None:
         """Does nothing: its output has no prefix."""
 
     def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:

@@ -301,6 +301,11 @@ def may_block() -> bool:
     return asyncio.current_task(running) is None
 
 
+def is_on_actor_loop() -> bool:
+    """Whether this thread runs the event loop of an actor."""
+    return threading.get_ident() in _blockable_threads
+
+
 def call_soon_on(
     loop: asyncio.AbstractEventLoop, callback: Callable[[], object]
 ) -> None:

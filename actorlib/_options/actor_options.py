@@ -120,9 +120,9 @@ def _check_index(name: str, value: object) -> None:
 
 
 def _check_strategy(name: str, value: object) -> None:
-    if value != "DEFAULT":
+    if value not in ("DEFAULT", "SPREAD"):
         raise ValueError(
-            f"{name} takes a PlacementGroupSchedulingStrategy or "
+            f"{name} takes a PlacementGroupSchedulingStrategy, 'SPREAD' or "
             f"'DEFAULT', not {value!r}; placement='spread' "
             "spreads over devices"
         )
@@ -166,7 +166,8 @@ class CommonOptions(Options):
             its group, unless that names another. Default: None, which is what the code
             has that makes or calls it.
         scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same as
-            the three options above, or ``"DEFAULT"``. Default: None.
+            the three options above, or ``"DEFAULT"``. ``"SPREAD"`` has an effect on the
+            Ray engine only. Default: None.
         accelerators: What it sees of accelerators that it did not ask for: nothing with
             ``"hide"``, what your program sees with ``"inherit"``. Default: None, which
             is hide, unless the variable ``ACTORLIB_HIDE_DEVICES`` is 0.

@@ -538,8 +538,9 @@ class TemplateWorker:
     def kill(self) -> None:
         self._kill(self)
 
-    def rename(self, name: str) -> None:
-        self._name = name
+    def rename(self, name: str | Callable[[], str]) -> None:
+        if isinstance(name, str):
+            self._name = name
         for output in self._outputs:
             output.rename(name)
 

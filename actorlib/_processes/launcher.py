@@ -75,8 +75,8 @@ class WorkerProcess(Protocol):
         """Ends its whole process group at once; harmless if it is gone."""
         ...
 
-    def rename(self, name: str) -> None:
-        """Shows its output with another name from now on."""
+    def rename(self, name: str | Callable[[], str]) -> None:
+        """Shows its further output behind another name, or what a function returns."""
         ...
 
     def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _READ = 64 * 1024
 _LONGEST_LINE = 64 * 1024
 _MOST_READS = 64
+_LINE_WAIT = 0.5
+"""Seconds without the end of a line after which its beginning is shown; the beginning
+may be as old again when they begin."""
 
 
 class OutputPipe:
@@ -37,7 +40,7 @@ class OutputPipe:
         keep: Gets the lines, too; see WorkerProcess.
 
     Attributes:
-        label: The name in the prefix of its lines.
+        label: The name in the prefix of its lines, or a function that returns it.
     """
 
     def __init__(
@@ -52,8 +55,10 @@ class OutputPipe:
         self._printer = printer
         self._partial = b""
         self._is_cut = False  # a long line was cut just before the next data
-        self.label = ""
+        self.label: str | Callable[[], str] = ""
         self._pid = 0
+        self._line_count = 0
+        self._partial_timer: asyncio.TimerHandle | None = None
         self._read_end, self.write_end = os.pipe()
         os.set_blocking(self._read_end, False)  # the os API
 
@@ -65,8 +70,8 @@ class OutputPipe:
         # In an empty context: that of the caller would be kept alive.
         Context().run(loop.add_reader, self._read_end, self._read)
 
-    def rename(self, label: str) -> None:
-        """Changes the name for further output."""
+    def rename(self, label: str | Callable[[], str]) -> None:
+        """Shows lines behind another name; what was printed before has the old one."""
         if label != self.label:
             self.read_all()
             self.label = label
@@ -74,7 +79,7 @@ class OutputPipe:
     def show(self, text: str) -> None:
         """Shows lines that did not come through the pipe."""
         lines = text.encode(errors="backslashreplace").split(b"\n")
-        self._printer.show(self._stream, self.label, self._pid, lines)
+        self._printer.show(self._stream, self._current_label(), self._pid, lines)
 
     def close_write_end(self) -> None:
         """Closes the write end; the worker has a copy."""
@@ -89,6 +94,8 @@ class OutputPipe:
         self.read_all()
         if self._partial:
             self._show([self._partial])
+        if self._partial_timer is not None:
+            self._partial_timer.cancel()
         if self._loop is not None:
             self._loop.remove_reader(self._read_end)
         os.close(self._read_end)
@@ -122,18 +129,49 @@ class OutputPipe:
             del lines[0]  # the end of the line that was cut
         self._is_cut = False
         if len(self._partial) > _LONGEST_LINE:
-            cut = _character_boundary(self._partial)
+            self._take_partial(lines)
+        if lines:
+            self._show(lines)
+            self._line_count += len(lines)
+        if self._partial and self._partial_timer is None:
+            self._watch_partial()
+        return True
+
+    def _watch_partial(self) -> None:
+        """Shows the beginning of a line as a line, unless its end comes in time."""
+        if self._loop is not None:
+            later, count = self._loop.call_later, self._line_count
+            # In no context, as in start().
+            timer = Context().run(later, _LINE_WAIT, self._show_partial, count)
+            self._partial_timer = timer
+
+    def _show_partial(self, line_count: int) -> None:
+        self.read_all()  # the owner may have been busy
+        self._partial_timer = None
+        if self._line_count != line_count:
+            self._watch_partial()
+            return
+        lines: list[bytes] = []
+        self._take_partial(lines)
+        if lines:
+            self._show(lines)
+
+    def _take_partial(self, lines: list[bytes]) -> None:
+        """Moves the beginning of a line to the lines, as far as it can be decoded."""
+        cut = _character_boundary(self._partial)
+        if cut:
             lines.append(self._partial[:cut])
             self._partial = self._partial[cut:]
             self._is_cut = not self._partial
-        if lines:
-            self._show(lines)
-        return True
+
+    def _current_label(self) -> str:
+        return self.label if isinstance(self.label, str) else self.label()
 
     def _show(self, lines: list[bytes]) -> None:
+        label = self._current_label()
         if self.keep is not None:
-            self.keep(self._stream, self.label, self._pid, lines)
-        self._printer.show(self._stream, self.label, self._pid, lines)
+            self.keep(self._stream, label, self._pid, lines)
+        self._printer.show(self._stream, label, self._pid, lines)
 
 
 def _character_boundary(data: bytes) -> int:

@@ -1,17 +1,17 @@
-"""The server of a runtime: a local socket where its own user asks what goes on inside.
+"""A local socket of a runtime, which answers queries of the same user.
 
 In reading order:
 
-* ``rows``: the rows with which a runtime answers.
-* ``protocol``: what is sent there: frames, versions, limits.
-* ``addresses``: where servers are, and who asks.
-* ``attach_server``: lets clients in, where a runtime has a name.
-* ``server``: opens one, and sleeps behind it until a client connects.
-* ``service``: serves those who ask, also while the owner's loop is blocked.
-* ``queries``: what a query is: a name, parameters, an answer.
-* ``answers``: what any runtime can be asked, and what it answers.
-* ``stacks``: where the threads and the tasks of the owner stand.
-* ``client``: asks, from another process.
-* ``local_client``: asks, from another thread of the same process.
-* ``processes``: what the system says of processes: state, time, memory, words.
+* ``rows``: the rows of answers.
+* ``protocol``: the frames, the versions and the limits.
+* ``addresses``: the addresses of servers, and the users and processes of connections.
+* ``attach_server``: accepts clients of a runtime that has a name.
+* ``server``: opens the socket and sleeps until a client connects.
+* ``service``: serves clients, even while the owner's loop is blocked.
+* ``queries``: the interface of a query: a name, parameters, an answer.
+* ``answers``: the queries that each runtime answers.
+* ``stacks``: the stacks of the owner's threads and tasks.
+* ``client``: sends queries from another process.
+* ``local_client``: sends queries from another thread of the same process.
+* ``processes``: the state, CPU time, memory and command lines of processes.
 """

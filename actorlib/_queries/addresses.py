@@ -1,6 +1,7 @@
-"""Where the servers of runtimes are, and who asks.
+"""The addresses of servers, and the users and processes at the ends of connections.
 
-A server is a named socket (``_core/named_sockets``), whose name tells its process.
+A server is a named socket (``_base/named_sockets``). Its name has the number of its
+process.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ if TYPE_CHECKING:
 
 _CREDENTIALS = struct.Struct("iII")
 QUERY_SOCKETS = "actorlib-door-"
-"""The kind of the sockets that are servers."""
+"""The kind of the named sockets of servers."""
 RUNTIMES = "actorlib-name-"
-"""The kind of those where runtimes that have names let clients in."""
+"""The kind of the named sockets at which clients attach to runtimes."""
 
 
 class Address(NamedTuple):
-    """Where a server is.
+    """The address of a server.
 
     Attributes:
-        uid: Whose it is, as its name says.
-        pid: The process, as it counts itself; in another container that may be another.
-        place: What a socket connects to.
+        uid: The user, by the name of the socket.
+        pid: The process, as numbered in its own container.
+        place: The address for ``socket.connect``.
     """
 
     uid: int
@@ -36,36 +37,39 @@ class Address(NamedTuple):
 
 
 def find_servers(sockets: NamedSockets | None = None) -> list[Address]:
-    """Lists the servers that this process can see, of whomever, by process.
+    """Lists the servers of all users that this process can see, by process.
 
     Args:
-        sockets: Those that are looked at. Default: None, for this machine's.
+        sockets: Where to look. Default: None, for this machine.
     """
     sockets = sockets or named_sockets(QUERY_SOCKETS)
-    found: list[Address] = []
+    servers: list[Address] = []
     for uid, name in sockets.listed():
         pid = name.partition("-")[0]
         if pid.isdecimal():
-            found.append(Address(uid, int(pid), sockets.place(name, uid)))
-    return sorted(found, key=lambda address: (address.pid, address.place))
+            servers.append(Address(uid, int(pid), sockets.place(name, uid)))
+    return sorted(servers, key=lambda address: (address.pid, address.place))
 
 
 def peer_uid(sock: socket.socket) -> int | None:
-    """Gives the user at the other end of a connection; None where nobody can say.
+    """Returns the user at the other end of a connection, or None if unknown.
 
-    Of who connects it is the user at that time, of who listens the one who began to.
+    The kernel records it when a process connects or begins to listen.
     """
-    option: int | None = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return None
-    told = sock.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(told)[1])
+    credentials = _peer_credentials(sock)
+    return None if credentials is None else credentials[1]
 
 
 def peer_pid(sock: socket.socket) -> int:
-    """Gives the process at the other end of a connection; 0 where nobody can say."""
+    """Returns the process at the other end of a connection, or 0 if unknown."""
+    credentials = _peer_credentials(sock)
+    return 0 if credentials is None else credentials[0]
+
+
+def _peer_credentials(sock: socket.socket) -> tuple[int, int, int] | None:
     option: int | None = getattr(socket, "SO_PEERCRED", None)
     if option is None:
-        return 0
-    told = sock.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
-    return int(_CREDENTIALS.unpack(told)[0])
+        return None
+    data = sock.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
+    pid, uid, gid = _CREDENTIALS.unpack(data)
+    return pid, uid, gid

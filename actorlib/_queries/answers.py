@@ -1,4 +1,4 @@
-"""The queries that any runtime answers over its socket; see ``queries``."""
+"""The queries that each runtime answers; see ``queries``."""
 
 from __future__ import annotations
 
@@ -34,26 +34,24 @@ if TYPE_CHECKING:
     )
 
 MOST_CALLS: Final = 10_000
-"""How many calls are looked at: more would take the owner's loop too long."""
+"""The most calls that are examined: more would block the owner's loop for too long."""
 MOST_OBJECTS: Final = 10_000
-"""How many objects are told of at the most."""
+"""The most objects in an answer."""
 MOST_REASONS: Final = 50
-"""How many of those who wait are asked why."""
+"""The most waiting actors for which the reason is in an answer."""
 
-_ASKING_WORKERS = 0.5
-"""Seconds that workers may take to say which calls they have made over links."""
+_WORKER_TIME = 0.5
+"""Seconds in which workers have to report the calls that they have made over links."""
 
 
 class _Look(NamedTuple):
-    """What was seen of a runtime at one moment."""
-
     snapshot: Snapshot
     running: Counter[str] | None
     reasons: dict[str, str]
 
 
 def _status(engine: RuntimeEngine, parameters: Parameters) -> Asked:
-    """The runtime and its actors; with ``dead`` also those that are."""
+    """Describes the runtime and its actors; with ``dead`` the dead ones, too."""
     has_dead = parameters.flag("dead")
 
     def look() -> asyncio.Task[_Look]:
@@ -66,14 +64,14 @@ async def _look(engine: RuntimeEngine) -> _Look:
     running = None
     pending = sum(actor.pending_calls for actor in engine.snapshot().actors)
     if pending <= MOST_CALLS:
-        # Those of actors come first, so that no call of a function is looked at.
+        # Calls of actors come first, so that no call of a function is examined.
         (calls, _), _ = await engine.all_calls(0.0, pending)
         running = Counter(call.actor_id for call in calls if call.state == "running")
     snapshot = engine.snapshot()
     reasons: dict[str, str] = {}
     for actor in snapshot.actors:
         if actor.state in WAITING_STATES and len(reasons) < MOST_REASONS:
-            with suppress(ActorlibError):  # it has just been forgotten
+            with suppress(ActorlibError):  # the actor has just been forgotten
                 reasons[actor.actor_id] = engine.explain(
                     ActorId(bytes.fromhex(actor.actor_id))
                 )
@@ -98,7 +96,7 @@ def _described(look: _Look, *, has_dead: bool) -> Status:
 
 
 def _stack(engine: RuntimeEngine, parameters: Parameters) -> Asked:
-    """Where the threads and the tasks of the owner stand."""
+    """Describes the stacks of the owner's threads and tasks."""
     del parameters
     loop = engine.loop
 
@@ -109,31 +107,25 @@ def _stack(engine: RuntimeEngine, parameters: Parameters) -> Asked:
 
 
 def _calls(engine: RuntimeEngine, parameters: Parameters) -> Asked:
-    """The calls without an answer, the oldest of each actor first.
-
-    The option ``actor`` asks for those of one.
-    """
+    """Lists the unanswered calls, of all actors or of ``actor``, the oldest first."""
     actor = parameters.actor_if_any()
 
     def look() -> asyncio.Task[tuple[AllCalls, int]]:
-        calls = engine.all_calls(_ASKING_WORKERS, MOST_CALLS, actor)
+        calls = engine.all_calls(_WORKER_TIME, MOST_CALLS, actor)
         return engine.loop.create_task(calls)
 
-    return Asked(look, _calls_described, _ASKING_WORKERS + SLACK)
+    return Asked(look, _calls_described, _WORKER_TIME + SLACK)
 
 
-def _calls_described(seen: tuple[AllCalls, int]) -> Calls:
-    (calls, silent), left_out = seen
+def _calls_described(result: tuple[AllCalls, int]) -> Calls:
+    (calls, silent), left_out = result
     return Calls(
         pid=os.getpid(), calls=tuple(calls), left_out=left_out, silent=tuple(silent)
     )
 
 
 def _objects(engine: RuntimeEngine, parameters: Parameters) -> Asked:
-    """What the object store keeps: the first ``limit`` of it, put in order by ``sort``.
-
-    ``has_more`` says whether there are others behind them.
-    """
+    """Lists the first ``limit`` objects of the object store, in the order ``sort``."""
     sort: ObjectOrder = parameters.take("sort", "size")
     if sort not in ("size", "age"):
         raise ValueError(f"sort takes 'size' or 'age', not {sort!r}")
@@ -142,8 +134,8 @@ def _objects(engine: RuntimeEngine, parameters: Parameters) -> Asked:
     def look() -> tuple[list[ObjectInfo], ObjectStoreInfo]:
         return engine.objects(sort, limit + 1), engine.snapshot().object_store
 
-    def described(seen: tuple[list[ObjectInfo], ObjectStoreInfo]) -> Objects:
-        objects, store = seen
+    def described(result: tuple[list[ObjectInfo], ObjectStoreInfo]) -> Objects:
+        objects, store = result
         return Objects(
             pid=os.getpid(),
             objects=tuple(objects[:limit]),
@@ -155,13 +147,13 @@ def _objects(engine: RuntimeEngine, parameters: Parameters) -> Asked:
 
 
 def _explain(engine: RuntimeEngine, parameters: Parameters) -> Asked:
-    """Why an actor waits, or where it is."""
+    """Explains why an actor waits, or describes its placement."""
     actor = parameters.actor()
     return Asked(partial(engine.explain, actor), str)
 
 
 def _kill(engine: RuntimeEngine, parameters: Parameters) -> Asked:
-    """Ends an actor at once; the answer does not wait for its end."""
+    """Kills an actor; the answer does not wait for its end."""
     actor, is_restarted = parameters.actor(), parameters.flag("restart")
 
     def kill() -> None:
@@ -181,4 +173,4 @@ ANSWERS: Mapping[str, Query] = {
     "stack": _stack,
     "status": _status,
 }
-"""What any runtime can be asked; its features answer further queries."""
+"""The queries of each runtime. Its features answer further queries."""

@@ -1,9 +1,9 @@
-"""Lets clients into a runtime that has a name, on the owner's loop.
+"""Accepts clients of a runtime that has a name, on the owner's loop.
 
-Who connects says in one frame of the server's agreement which actorlib and which Python
-it is. What it and the owner send one another from then on is pickled, in places, so
-both have to be the same on both sides, and the user, too. Who says nothing, or
-nonsense, is sent away after a while, and there are few such at once.
+A client sends its versions of actorlib and Python in one frame of ``protocol``. Later
+frames contain pickles, so the versions and the user have to be the same on both sides.
+A connection without a valid question is closed after a while, and there are few such
+connections at once.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ATTACH = "attach"
-"""The verb by which a client asks to be let in."""
+"""The verb with which a client attaches."""
 LONGEST_PROGRAM = 200
-"""Characters of a client's command line that are kept: 800 bytes at the most."""
+"""Characters of a client's command line that are kept: at most 800 bytes."""
 _LONGEST_REFUSAL = 1000
-"""Characters of a refusal: as bytes they are fewer than a client reads."""
-_ASKING = 5.0
-"""Seconds that the question may take to come."""
+"""Characters of a refusal: a client reads at least as many bytes."""
+_QUESTION_TIME = 5.0
+"""Seconds in which the question has to arrive."""
 _MOST = 64
-"""How many may be about to ask."""
+"""The most connections without a complete question."""
 _AT_ONCE = 16
-"""How many are let in at one turn of the loop: anybody on the machine may come."""
+"""The most connections in one turn of the loop: every user may connect."""
 _PAUSE = 0.1
-"""Seconds after which it looks again where descriptors are short."""
+"""Seconds without accepting after descriptors have run out."""
 
 
 class Caller(NamedTuple):
-    """A process that asks to be a client.
+    """A process that attaches.
 
     Attributes:
         sock: The connection to it.
-        pid: The process, as this one counts it.
-        program: What it says that it runs, in one line.
+        pid: The process, as numbered here.
+        program: Its own description of its program, in one line.
     """
 
     sock: socket.socket
@@ -67,22 +67,22 @@ class Caller(NamedTuple):
 
 
 def python_version() -> str:
-    """Says which Python this is, as far as it matters to what is pickled."""
+    """Returns the version of Python, as far as pickles depend on it."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 @final
 class AttachServer:
-    """Lets clients into one runtime; used on its loop.
+    """Accepts clients of one runtime; used on its loop.
 
-    From the beginning it has the name; who comes before ``begin`` waits.
+    It holds the name from its construction; connections wait until ``begin``.
 
     Args:
         name: The name of the runtime.
 
     Raises:
         RuntimeAlreadyExistsError: This user has a runtime of that name.
-        OSError: There can be no socket.
+        OSError: The socket cannot be made.
     """
 
     _refusal: Callable[[], str]
@@ -92,7 +92,7 @@ class AttachServer:
         self._loop: AbstractEventLoop | None = None
         self._name = name
         self._is_closed = False
-        self._callers: dict[_Asking, None] = {}
+        self._callers: dict[_Question, None] = {}
         self._retry: TimerHandle | None = None
         try:
             self._listener, self._forget = named_sockets(RUNTIMES).listen(name)
@@ -107,18 +107,17 @@ class AttachServer:
         refusal: Callable[[], str],
         admit: Callable[[Caller], None],
     ) -> None:
-        """Lets clients in from now on.
+        """Accepts clients from now on.
 
         Args:
             loop: The owner's loop.
-            refusal: Says why nobody is let in now; empty if somebody may be.
-            admit: Gets each client, and its socket with it.
+            refusal: Returns why no client is accepted now; empty if clients are.
+            admit: Receives each client, and owns its socket.
         """
         self._loop, self._refusal, self._admit = loop, refusal, admit
         loop.add_reader(self._listener.fileno(), self._let_in)
 
     def close(self) -> None:
-        """Lets nobody in any more."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -133,13 +132,13 @@ class AttachServer:
 
     def _let_in(self) -> None:
         loop = cast("AbstractEventLoop", self._loop)
-        for _ in range(_AT_ONCE):  # whoever is left is let in at the next turn
+        for _ in range(_AT_ONCE):  # the others are accepted in the next turn
             try:
                 caller, _ = self._listener.accept()
             except BlockingIOError:
                 return
-            except OSError as error:  # descriptors are short: it would not sleep
-                warn("runtime %r lets nobody in for now: %s", self._name, error)
+            except OSError as error:  # no descriptors: the loop would spin
+                warn("runtime %r accepts no clients for now: %s", self._name, error)
                 loop.remove_reader(self._listener.fileno())
                 self._retry = loop.call_later(_PAUSE, self._listen_again, loop)
                 return
@@ -148,7 +147,7 @@ class AttachServer:
             if not is_ours or len(self._callers) >= _MOST:
                 caller.close()
                 continue
-            asking = _Asking(loop, caller, self._answer, self._forget_caller)
+            asking = _Question(loop, caller, self._answer, self._forget_caller)
             self._callers[asking] = None
 
     def _listen_again(self, loop: AbstractEventLoop) -> None:
@@ -156,11 +155,10 @@ class AttachServer:
         loop.add_reader(self._listener.fileno(), self._let_in)
         self._let_in()
 
-    def _forget_caller(self, asking: _Asking) -> None:
+    def _forget_caller(self, asking: _Question) -> None:
         self._callers.pop(asking, None)
 
     def _answer(self, sock: socket.socket, content: bytes) -> None:
-        """Answers who has asked, and lets them in, or not."""
         try:
             question = read_question(content)
         except OtherVersionError:
@@ -170,38 +168,38 @@ class AttachServer:
             _send(sock, REFUSED, str(error))
             return
         if question.verb != ATTACH:
-            _send(sock, REFUSED, f"nobody is asked {question.verb!r} here")
+            _send(sock, REFUSED, f"there is no query {question.verb!r} here")
             return
-        said = question.options
+        options = question.options
         here = {"version": version(), "python": python_version()}
-        if any(said.get(what) != value for what, value in here.items()):
-            _send(sock, REFUSED, self._other_version(said))
+        if any(options.get(name) != value for name, value in here.items()):
+            _send(sock, REFUSED, self._other_version(options))
         elif reason := self._refusal():
-            _send(sock, REFUSED, f"runtime {self._name!r} lets nobody in: {reason}")
+            _send(sock, REFUSED, f"runtime {self._name!r} accepts no clients: {reason}")
         elif _send(sock, OK, here):
-            program = said.get("program")
+            program = options.get("program")
             text = program[:LONGEST_PROGRAM] if isinstance(program, str) else ""
             self._admit(Caller(sock, peer_pid(sock), text))
 
-    def _other_version(self, said: dict[str, object]) -> str:
+    def _other_version(self, client: dict[str, object]) -> str:
         return (
             f"runtime {self._name!r} (pid {os.getpid()}) runs actorlib {version()} on "
             f"Python {python_version()}, and this client has actorlib "
-            f"{_short(said.get('version'))} on Python {_short(said.get('python'))}: "
-            "both have to be "
-            "the same, so run both in one environment"
+            f"{_short(client.get('version'))} on Python "
+            f"{_short(client.get('python'))}: both have to be the same, so run both in "
+            "one environment"
         )
 
 
 @final
-class _Asking:
-    """Reads the question of one who has connected.
+class _Question:
+    """Reads the question from one connection.
 
     Args:
         loop: The owner's loop.
         caller: The connection.
-        answer: Gets it, and what was asked; it closes it, or keeps it.
-        over: Told that nothing is read here any more.
+        answer: Receives the connection and the question, and owns the connection.
+        over: Called when nothing more is read here.
     """
 
     def __init__(
@@ -209,7 +207,7 @@ class _Asking:
         loop: AbstractEventLoop,
         caller: socket.socket,
         answer: Callable[[socket.socket, bytes], None],
-        over: Callable[[_Asking], None],
+        over: Callable[[_Question], None],
     ) -> None:
         caller.setblocking(False)  # noqa: FBT003  # the socket API
         self.caller = caller
@@ -217,11 +215,11 @@ class _Asking:
         self._answer = answer
         self._over = over
         self._reader = FrameReader(MOST_ASKED)
-        self._timer = loop.call_later(_ASKING, self.end)
+        self._timer = loop.call_later(_QUESTION_TIME, self.end)
         loop.add_reader(caller.fileno(), self._read)
 
     def end(self) -> None:
-        """Sends it away."""
+        """Closes the connection."""
         self._stop()
         self.caller.close()
 
@@ -252,7 +250,7 @@ class _Asking:
 
 
 def _send(sock: socket.socket, outcome: str, value: object) -> bool:
-    """Sends an answer, for which an empty socket has room; closes it if it is a no."""
+    """Sends an answer, which fits into an empty socket; closes it after a refusal."""
     if outcome == REFUSED:
         value = str(value)[:_LONGEST_REFUSAL]
     with suppress(OSError):
@@ -264,19 +262,18 @@ def _send(sock: socket.socket, outcome: str, value: object) -> bool:
 
 
 def _short(value: object) -> str:
-    """Shortens what a client says, so that a sentence about it has room."""
     return str(value)[:50]
 
 
 def _who_has(name: str) -> str:
-    """Says who has a name that is taken."""
+    """Describes the holder of a name, for the error."""
     uid: int | None = None
     pid = 0
     with (
         suppress(OSError),
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock,
     ):
-        sock.settimeout(_ASKING)
+        sock.settimeout(_QUESTION_TIME)
         sock.connect(named_sockets(RUNTIMES).place(name))
         uid, pid = peer_uid(sock), peer_pid(sock)
     if uid not in (None, os.geteuid()):

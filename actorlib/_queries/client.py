@@ -1,4 +1,4 @@
-"""Asks runtimes at their servers, from another process."""
+"""Sends queries to the servers of runtimes, from another process."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from actorlib._queries.rows import Standstill
 
 _GRACE = 4.0
-"""Seconds beyond the patience with the loop in which the server has to answer."""
+"""Seconds in which the server has to answer beyond the patience with the loop."""
 _PAUSE = 0.05
 _BUSY = 2.0
-"""Seconds in which a server that sends us away is tried again."""
+"""Seconds for which a server that closes the connection is tried again."""
 _PIECE = 256 * 1024
 _NO_DESCRIPTOR = (
     "it has as many files and sockets open as it may (ulimit -n), and none is left for "
@@ -46,69 +46,67 @@ _NO_DESCRIPTOR = (
 
 
 def find_runtimes(pid: int | None = None) -> list[Address]:
-    """Lists the runtimes that this user may ask.
+    """Lists the runtimes that this user may query.
 
     Args:
-        pid: The process of the one that is meant; None for all of this user's own.
+        pid: The process of one runtime; None for all of this user.
 
     Raises:
-        RuntimeNotFoundError: There is none.
-        RuntimeUnreachableError: It is another user's.
+        RuntimeNotFoundError: There is no such runtime.
+        RuntimeUnreachableError: It belongs to another user.
     """
-    found, me = find_servers(), os.geteuid()
+    servers, me = find_servers(), os.geteuid()
     if pid is None:
-        mine = [address for address in found if address.uid == me]
+        mine = [address for address in servers if address.uid == me]
         if not mine:
-            raise RuntimeNotFoundError(_none_is_mine(found, me))
+            raise RuntimeNotFoundError(_none_is_mine(servers, me))
         return mine
-    meant = [address for address in found if address.pid == pid]
-    allowed = [address for address in meant if me in (0, address.uid)]
+    of_process = [address for address in servers if address.pid == pid]
+    allowed = [address for address in of_process if me in (0, address.uid)]
     if allowed:
         return allowed
-    if meant:
-        owner = user_name(meant[0].uid)
+    if of_process:
+        owner = user_name(of_process[0].uid)
         raise RuntimeUnreachableError(
-            f"the runtime of pid {pid} is one of the user {owner}: nobody but {owner} "
-            "and root may look into it"
+            f"the runtime of pid {pid} belongs to the user {owner}: only {owner} and "
+            "root may query it"
         )
     if not processes.exists(pid):
         raise RuntimeNotFoundError(f"there is no process {pid}")
     raise RuntimeNotFoundError(
-        f"process {pid} has no runtime that can be asked: it has none, or its engine "
+        f"process {pid} has no runtime that answers: it has none, or its engine "
         "is inline or Ray's, or it was started with control=False or "
         "ACTORLIB_CONTROL=0, or in a network of its own, as containers have"
     )
 
 
 def the_runtime(pid: int | None) -> Address:
-    """Finds the one runtime that is meant.
-
-    Args:
-        pid: Its process, or None if there is but one.
+    """Returns the address of the runtime of a process, or of the only one.
 
     Raises:
-        RuntimeNotFoundError: There is none, or there are several.
-        RuntimeUnreachableError: It is another user's.
+        RuntimeNotFoundError: There is no such runtime, or there are several.
+        RuntimeUnreachableError: It belongs to another user.
     """
-    found = find_runtimes(pid)
-    if len(found) > 1:
-        # Anybody may take a name, and containers that share a network count alike.
-        found = [address for address in found if _is_itself(address)] or found
-    if len(found) == 1:
-        return found[0]
-    named = ", ".join(named_process(address.pid) for address in found)
+    runtimes = find_runtimes(pid)
+    if len(runtimes) > 1:
+        # All users may take a name, and containers that share a network number their
+        # processes alike.
+        runtimes = [one for one in runtimes if _is_itself(one)] or runtimes
+    if len(runtimes) == 1:
+        return runtimes[0]
+    names = ", ".join(named_process(address.pid) for address in runtimes)
     raise RuntimeNotFoundError(
-        f"{len(found)} runtimes could be meant: {named}. Say which one by --pid"
+        f"there are {len(runtimes)} runtimes: {names}. Choose one with --pid"
     )
 
 
 def _is_itself(address: Address) -> bool:
-    """Whether it is not another process that listens where a runtime would."""
+    """Whether the process at an address is the one in the name of the socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.setblocking(False)  # noqa: FBT003  # the socket API
         try:
             sock.connect(address.place)
-        except BlockingIOError:  # so many knock that it has no room
+        except BlockingIOError:  # its queue of connections is full
             return True
         except OSError:
             return False
@@ -124,22 +122,22 @@ def ask(
     grace: float = _GRACE,
     **options: Any,
 ) -> Answer:
-    """Asks a runtime.
+    """Sends a query to a runtime.
 
     Args:
-        address: Where its server is.
-        verb: What is asked for.
-        patience: Seconds that its loop may take; afterwards the server answers for it.
-        grace: Seconds beyond these in which the server itself has to answer.
-        **options: How.
+        address: The address of its server.
+        verb: The name of the query.
+        patience: Seconds that its loop may take; then the server itself answers.
+        grace: Further seconds in which the server has to answer.
+        **options: The parameters of the query.
 
     Returns:
         The answer, whose outcome is ``OK`` or ``BLOCKED``.
 
     Raises:
-        RuntimeUnreachableError: It has ended, is stopped, is somebody else, or speaks
+        RuntimeUnreachableError: It has ended, is stopped, is another process, or has
             another version.
-        ValueError: It refuses, and says why.
+        ValueError: It refuses the query; the message has the reason.
     """
     who = named_process(address.pid)
     end = time.monotonic() + patience + grace
@@ -154,7 +152,7 @@ def ask(
         except (EOFError, OSError) as error:
             if time.monotonic() > last_try or not processes.exists(address.pid):
                 raise RuntimeUnreachableError(_why_gone(address.pid, who)) from error
-            time.sleep(_PAUSE)  # it has sent somebody away, and lets nobody in now
+            time.sleep(_PAUSE)  # it accepts no connections for a moment
         except ProtocolError as error:
             raise RuntimeUnreachableError(f"the answer of {who}: {error}") from error
     if answer.version != VERSION or answer.outcome == OTHER_VERSION:
@@ -171,17 +169,17 @@ def ask(
 def ask_loop(
     address: Address, verb: str, *, patience: float = 5.0, **options: Any
 ) -> Any:
-    """Asks a runtime what its loop alone can answer; gives the value.
+    """Sends a query that only the loop of a runtime can answer; returns the value.
 
     Args:
-        address: Where its server is.
-        verb: What is asked for.
+        address: The address of its server.
+        verb: The name of the query.
         patience: Seconds that its loop may take.
-        **options: How.
+        **options: The parameters of the query.
 
     Raises:
-        RuntimeUnreachableError: It does not answer, or its loop does not.
-        ValueError: It refuses, and says why.
+        RuntimeUnreachableError: The runtime or its loop does not answer.
+        ValueError: It refuses the query; the message has the reason.
     """
     answer = ask(address, verb, patience=patience, **options)
     if answer.outcome != BLOCKED:
@@ -198,30 +196,29 @@ def ask_loop(
 
 
 def named_process(pid: int) -> str:
-    """Names a process: ``pid 812 ('python train.py')``."""
+    """Describes a process: ``pid 812 ('python train.py')``."""
     words = processes.program(pid)
     return f"pid {pid} ({words!r})" if words else f"pid {pid}"
 
 
 def user_name(uid: int) -> str:
-    """Names a user, by the number if there is no other name."""
+    """Returns the name of a user, or the number if there is no name."""
     with suppress(KeyError, OverflowError):
         return pwd.getpwuid(uid).pw_name
     return str(uid)
 
 
 def _asked(address: Address, question: bytes, end: float) -> bytes:
-    """Asks once; gives the content of the frame that comes back.
+    """Sends a question once; returns the content of the answer.
 
     Raises:
         EOFError: There is no answer.
-        OSError: Likewise.
-        ProtocolError: It is too long.
-        RuntimeUnreachableError: Somebody else is there, or the process is stopped.
-        TimeoutError: There is none in time.
+        OSError: There is no answer.
+        ProtocolError: The answer is too long.
+        RuntimeUnreachableError: Another user's process listens there.
+        TimeoutError: The answer does not come in time, or the process is stopped.
     """
-    found = processes.usage(address.pid)
-    if found is not None and found.state in "tT":
+    if _is_stopped(address.pid):
         raise TimeoutError
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         _connect(sock, address, end)
@@ -230,12 +227,12 @@ def _asked(address: Address, question: bytes, end: float) -> bytes:
 
 
 def _connect(sock: socket.socket, address: Address, end: float) -> None:
-    """Connects to a server, and makes sure whose it is.
+    """Connects to a server, and checks its user.
 
     Raises:
-        OSError: Nobody is there.
-        RuntimeUnreachableError: Somebody else is.
-        TimeoutError: So many knock that there is no room.
+        OSError: No process listens there.
+        RuntimeUnreachableError: Another user's process listens there.
+        TimeoutError: Its queue of connections is full.
     """
     while True:
         sock.settimeout(_left(end))
@@ -247,19 +244,12 @@ def _connect(sock: socket.socket, address: Address, end: float) -> None:
             break
     if peer_uid(sock) not in (None, address.uid):
         raise RuntimeUnreachableError(
-            f"who listens where the runtime of pid {address.pid} would is not a "
-            f"process of the user {user_name(address.uid)}, and was asked nothing"
+            f"the process at the address of the runtime of pid {address.pid} does not "
+            f"belong to the user {user_name(address.uid)}, so nothing was sent to it"
         )
 
 
 def _receive(sock: socket.socket, end: float) -> bytes:
-    """Receives the content of an answer.
-
-    Raises:
-        EOFError: There is none.
-        OSError: Likewise.
-        ProtocolError: It is too long.
-    """
     reader = FrameReader(MOST_ANSWERED)
     while True:
         sock.settimeout(_left(end))
@@ -272,20 +262,24 @@ def _receive(sock: socket.socket, end: float) -> bytes:
 
 
 def _left(end: float) -> float:
-    """Seconds until the end.
+    """Returns the seconds until the end.
 
     Raises:
-        TimeoutError: It has come.
+        TimeoutError: There are none.
     """
-    left = end - time.monotonic()
-    if left <= 0:
+    seconds = end - time.monotonic()
+    if seconds <= 0:
         raise TimeoutError
-    return left
+    return seconds
+
+
+def _is_stopped(pid: int) -> bool:
+    use = processes.usage(pid)
+    return use is not None and use.state in "tT"
 
 
 def _why_silent(pid: int, who: str) -> str:
-    found = processes.usage(pid)
-    if found is not None and found.state in "tT":
+    if _is_stopped(pid):
         return (
             f"{who} is stopped (SIGSTOP, or a debugger): kill -CONT {pid} lets it go on"
         )
@@ -302,18 +296,19 @@ def _why_gone(pid: int, who: str) -> str:
         return f"{who} did not answer: {_NO_DESCRIPTOR}"
     if processes.exists(pid):
         return (
-            f"{who} did not answer: its runtime has just ended, or too many ask at once"
+            f"{who} did not answer: its runtime has just ended, or it has too many "
+            "clients at once"
         )
-    return f"{who} has ended while it was asked"
+    return f"{who} ended before it answered"
 
 
-def _none_is_mine(found: Sequence[Address], me: int) -> str:
-    if not found:
+def _none_is_mine(servers: Sequence[Address], me: int) -> str:
+    if not servers:
         return f"no runtime of the user {user_name(me)} is running here"
-    named = ", ".join(
-        f"pid {address.pid} ({user_name(address.uid)})" for address in found
+    names = ", ".join(
+        f"pid {address.pid} ({user_name(address.uid)})" for address in servers
     )
     return (
-        f"no runtime of the user {user_name(me)} is running here, but of others: "
-        f"{named}; they and root may ask those, by --pid"
+        f"no runtime of the user {user_name(me)} is running here, but there are those "
+        f"of others: {names}; they and root may query these, with --pid"
     )

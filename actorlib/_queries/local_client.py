@@ -1,6 +1,6 @@
-"""Asks a runtime from another thread of its own process, as others ask over its socket.
+"""Sends queries to a runtime from another thread of its own process.
 
-There need be no server: what is asked and answered is the same (``queries``).
+The queries and the answers are those of the server, which need not be open.
 """
 
 from __future__ import annotations
@@ -24,12 +24,7 @@ _OVER = "this runtime has ended"
 
 @final
 class LocalClient:
-    """Asks the runtime of this process; made by the thread of its loop.
-
-    Args:
-        engine: The runtime.
-        find_query: Finds what answers a question.
-    """
+    """Sends queries to the runtime of this process; made by the thread of its loop."""
 
     def __init__(self, engine: RuntimeEngine, find_query: FindQuery) -> None:
         self._engine = engine
@@ -40,37 +35,37 @@ class LocalClient:
         self._is_over = False
 
     def ask(self, verb: str, /, *, patience: float = 1.0, **options: Any) -> Answer:
-        """Asks, and waits for the answer; not for the thread of the loop.
+        """Sends a query and waits for the answer; not for the thread of the loop.
 
         Args:
-            verb: What is asked for.
+            verb: The name of the query.
             patience: Seconds that the loop may take.
-            **options: How.
+            **options: The parameters of the query.
 
         Returns:
             The answer, whose outcome is ``OK`` or ``BLOCKED``.
 
         Raises:
             RuntimeUnreachableError: The runtime has ended.
-            ValueError: It refuses, and says why.
+            ValueError: It refuses the query; the message has the reason.
         """
-        asked = begin_query(self._find_query, self._engine, verb, options)
-        if asked.on_loop is None:
-            return Answer(VERSION, OK, asked.finish(None))
+        query = begin_query(self._find_query, self._engine, verb, options)
+        if query.on_loop is None:
+            return Answer(VERSION, OK, query.finish(None))
         try:
-            request = self._requests.ask(asked.on_loop, time.monotonic())
+            request = self._requests.ask(query.on_loop, time.monotonic())
         except RuntimeError:
             raise RuntimeUnreachableError(_OVER) from None
         with self._answered:
             self._wait_for(request, patience)
             if request.has_begun and not request.is_done:
                 self._requests.probe(request, time.monotonic())
-                self._wait_for(request, asked.takes)
+                self._wait_for(request, query.takes)
         if request.is_done:
             if request.error is not None:
-                said = f"{type(request.error).__name__}: {request.error}"
-                raise ValueError(said) from request.error
-            return Answer(VERSION, OK, asked.finish(request.value))
+                reason = f"{type(request.error).__name__}: {request.error}"
+                raise ValueError(reason) from request.error
+            return Answer(VERSION, OK, query.finish(request.value))
         outcome, value = self._requests.explain_late(
             request, self._loop_thread, time.monotonic()
         )
@@ -82,11 +77,11 @@ class LocalClient:
         return Answer(VERSION, outcome, value)
 
     def _wait_for(self, request: LoopRequest, seconds: float) -> None:
-        """Waits for an answer, or the end; the lock is held."""
+        """Waits for an answer or the end; the caller holds the lock."""
         self._answered.wait_for(lambda: request.is_done or self._is_over, seconds)
 
     def close(self) -> None:
-        """Lets those go who wait: the loop will not answer any more."""
+        """Ends all waits: the loop no longer answers."""
         self._is_over = True
         self._wake()
 

@@ -1,4 +1,4 @@
-"""What the system says of processes, on Linux: their state, time, memory and words."""
+"""Reads the state, CPU time, memory and command lines of processes, on Linux."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import NamedTuple
 from actorlib._base.process_stat import read_stat
 
 _SHOWN = 60
-"""How much of a command line is shown."""
+"""Characters of a command line that are shown."""
 
 
 class Usage(NamedTuple):
-    """What a process has used by now.
+    """The resources that a process has used until now.
 
     Attributes:
         state: The kernel's letter; see ``ProcessStat``.
         cpu: Seconds of CPU time, all threads together.
-        rss: Bytes of memory that are in use, those that others share counted in full.
+        rss: Bytes of memory in use, with shared memory counted in full.
     """
 
     state: str
@@ -30,7 +30,7 @@ class Usage(NamedTuple):
 
 
 def usage(pid: int) -> Usage | None:
-    """Says what a process has used; None if there is none, or nobody says."""
+    """Returns what a process has used, or None if that cannot be read."""
     stat = read_stat(pid)
     if stat is None:
         return None
@@ -42,61 +42,58 @@ def usage(pid: int) -> Usage | None:
 
 
 def cpu_time(pid: int) -> float | None:
-    """Says how many seconds of CPU time all threads of a process have used.
+    """Returns the CPU time of all threads of a process, or None if it cannot be read.
 
-    The kernel has a clock for each process, which anybody may read: it is exact to the
-    nanosecond where ``/proc`` counts in hundredths of a second, and read 25 times as
-    fast. Its number is made as clock_getcpuclockid(3) does, which Python lacks
+    Each process has a clock that every user may read. It is exact to the nanosecond,
+    where ``/proc`` counts hundredths of a second, and takes 1/25 of the time to read.
+    The number of the clock is computed as by clock_getcpuclockid(3), which Python lacks
     (``MAKE_PROCESS_CPUCLOCK`` with ``CPUCLOCK_SCHED`` in Linux's posix-timers.h).
-
-    Returns:
-        None if there is no such process, or nobody says.
     """
     if sys.platform == "linux":
         with suppress(OSError, OverflowError):
             return time.clock_gettime((~pid << 3) | 2)
-    found = usage(pid)
-    return None if found is None else found.cpu
+    use = usage(pid)
+    return None if use is None else use.cpu
 
 
 def pss(pid: int) -> int | None:
-    """Says how much memory is a process's own, in bytes; None if nobody says.
+    """Returns the memory of a process in bytes, or None if it cannot be read.
 
-    What it shares with others is divided among them: workers that are forked from one
-    process share most of what they have.
+    Shared memory is divided among the processes that share it: workers that are forked
+    from one process share most of theirs.
     """
-    told = _read(f"/proc/{pid}/smaps_rollup") or b""
-    for line in told.splitlines():
+    rollup = _read(f"/proc/{pid}/smaps_rollup") or b""
+    for line in rollup.splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024
     return None
 
 
 def program(pid: int) -> str:
-    """Says with what words a process was started, or as much as is shown of them."""
+    """Returns the shortened command line of a process."""
     return shortened((_read(f"/proc/{pid}/cmdline") or b"").decode("utf-8", "replace"))
 
 
 def shortened(words: str) -> str:
-    """Makes one short line of the words that a program was started with."""
+    """Shortens a command line to one line."""
     line = " ".join(words.replace("\0", " ").split())
     return f"{line[: _SHOWN - 1]}…" if len(line) > _SHOWN else line
 
 
 def is_out_of_descriptors(pid: int) -> bool:
-    """Whether a process has as many descriptors as it may; not if nobody says."""
-    told = _read(f"/proc/{pid}/limits") or b""
-    limit = re.search(rb"^Max open files +(\d+)", told, re.MULTILINE)
+    """Whether a process has no free descriptor; False if that cannot be read."""
+    limits = _read(f"/proc/{pid}/limits") or b""
+    limit = re.search(rb"^Max open files +(\d+)", limits, re.MULTILINE)
     if limit is None:
         return False
     with suppress(OSError):
-        # A thread that waits in accept has one that is not listed.
+        # A thread that waits in accept holds one that is not listed.
         return len(os.listdir(f"/proc/{pid}/fd")) >= int(limit[1]) - 1  # noqa: PTH208  # names
     return False
 
 
 def exists(pid: int) -> bool:
-    """Whether there is such a process, of whomever."""
+    """Whether the process exists, whatever its user."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

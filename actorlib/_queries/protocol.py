@@ -1,13 +1,13 @@
-"""The agreement between a runtime and who asks it: frames, versions, limits.
+"""The protocol between a runtime and its clients: frames, versions, limits.
 
-A frame is its length in four bytes, the highest first, and so many bytes of msgpack.
-Who asks sends one, ``[version, verb, options]``, and gets one back, ``[version,
-outcome, value]``; with that the connection is over. A value that is a row is sent as
-``_rows/rows.py`` encodes it; which row it is follows from the verb. In every version
-that there will be, a question begins with the version, and an answer to another version
-is an answer of this form whose value is the runtime's ``actorlib.__version__``.
+A frame is its length in four bytes, the highest first, and so many bytes of msgpack. A
+client sends one frame, ``[version, verb, options]``, and receives one, ``[version,
+outcome, value]``. Then the connection is closed. A value that is a row is encoded by
+``_rows/rows.py``; the verb determines the class of the row. In all versions, a question
+begins with the version. The answer to a question of another version has this form, and
+its value is the runtime's ``actorlib.__version__``.
 
-Nothing is unpickled on either side.
+Neither side unpickles anything.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ MOST_ASKED: Final = 4096
 MOST_ANSWERED: Final = 64 * 1024 * 1024
 """The longest answer, in bytes."""
 MOST_LINES: Final = 5000
-"""How many lines of actors are told in one answer."""
+"""The most lines of actors in one answer."""
 LONGEST_PATIENCE: Final = 10.0
-"""Seconds that the owner's loop is waited for, at the most."""
+"""The most seconds for which a client may wait for the owner's loop."""
 
 OK: Final = "ok"
-"""The value is what was asked for."""
+"""The value is the result."""
 REFUSED: Final = "refused"
-"""The value is a sentence that says why there is no answer."""
+"""The value is a sentence with the reason."""
 BLOCKED: Final = "blocked"
-"""The owner's loop has not answered in time; the value says where it stands."""
+"""The owner's loop has not answered in time; the value is a Standstill."""
 OTHER_VERSION: Final = "other version"
 """The question is of another version than the runtime."""
 
 _LENGTH = struct.Struct("!I")
 _msgpack: Any = msgpack
 _TROUBLES = (
-    ValueError,  # most of msgpack's own errors are such
+    ValueError,  # the base of most errors of msgpack
     TypeError,
     OverflowError,
     RecursionError,
@@ -53,25 +53,19 @@ _TROUBLES = (
 
 
 class Question(NamedTuple):
-    """What somebody asks.
-
-    Attributes:
-        verb: What is asked for.
-        options: How, by name.
-    """
+    """A question: the name of a query, and its parameters."""
 
     verb: str
     options: dict[str, Any]
 
 
 class Answer(NamedTuple):
-    """What is answered.
+    """An answer.
 
     Attributes:
-        version: The version of the agreement that the runtime speaks.
+        version: The version of the runtime's protocol.
         outcome: ``OK``, ``REFUSED``, ``BLOCKED`` or ``OTHER_VERSION``.
-        value: See there. A row, if the verb has one in ``ROWS``; a Standstill if the
-            loop is blocked.
+        value: Depends on the outcome. With ``OK`` a row, if the verb is in ``ROWS``.
     """
 
     version: int
@@ -85,11 +79,7 @@ class OtherVersionError(ProtocolError):
 
 @final
 class FrameReader:
-    """Puts one frame together from the pieces in which it comes.
-
-    Args:
-        limit: How many bytes it may have.
-    """
+    """Joins the pieces of one frame, of up to ``limit`` bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -99,11 +89,11 @@ class FrameReader:
 
     @property
     def missing(self) -> int:
-        """How many bytes may be read next; none of another frame is among them."""
+        """The number of bytes that may be read next without reading the next frame."""
         return self._size - len(self._data)
 
     def take(self, piece: bytes) -> bytes | None:
-        """Takes the next piece; gives the frame's content once it is whole.
+        """Adds the next piece; returns the content when the frame is complete.
 
         Raises:
             ProtocolError: The frame would be longer than the limit.
@@ -121,20 +111,20 @@ class FrameReader:
 
 
 def version() -> str:
-    """Says which actorlib this is; of the package, which no room below it imports."""
+    """Returns the version of actorlib; this subpackage may not import the package."""
     return str(vars(sys.modules["actorlib"])["__version__"])
 
 
 def too_long(length: int, limit: int) -> str:
-    """Says that a frame has more bytes than it may have."""
+    """Returns the message for a frame of too many bytes."""
     return f"a frame of {length} bytes, where {limit} are the most"
 
 
 def question_frame(verb: str, options: dict[str, Any]) -> bytes:
-    """Makes the frame of a question.
+    """Encodes a question.
 
     Raises:
-        ValueError: It is longer than a runtime reads.
+        ValueError: The frame is longer than a runtime reads.
     """
     frame = _frame([VERSION, verb, options])
     length = len(frame) - _LENGTH.size
@@ -144,13 +134,13 @@ def question_frame(verb: str, options: dict[str, Any]) -> bytes:
 
 
 def answer_frame(outcome: str, value: object) -> bytes:
-    """Makes the frame of an answer; one that is too long says so instead."""
+    """Encodes an answer; an answer that is too long becomes a refusal."""
     if is_dataclass(value):
         value = encode_row(value)
-    made = _frame([VERSION, outcome, value])
-    if len(made) <= MOST_ANSWERED + _LENGTH.size:
-        return made
-    reason = too_long(len(made) - _LENGTH.size, MOST_ANSWERED)
+    frame = _frame([VERSION, outcome, value])
+    if len(frame) <= MOST_ANSWERED + _LENGTH.size:
+        return frame
+    reason = too_long(len(frame) - _LENGTH.size, MOST_ANSWERED)
     return _frame([VERSION, REFUSED, f"the answer: {reason}"])
 
 
@@ -160,35 +150,34 @@ def _frame(fields: list[object]) -> bytes:
 
 
 def read_question(content: bytes) -> Question:
-    """Reads the content of a frame that somebody has sent.
+    """Decodes the content of a question.
 
     Raises:
-        OtherVersionError: It is of another version.
-        ProtocolError: It is no question.
+        OtherVersionError: The question is of another version.
+        ProtocolError: The content is not a question.
     """
     version, rest = _parts(content)
     if version != VERSION:
-        raise OtherVersionError(f"version {version} was asked in, this is {VERSION}")
+        raise OtherVersionError(f"a question of version {version}, not {VERSION}")
     if len(rest) != 2:
         raise ProtocolError("a question has a version, a verb and options")
     verb, options = rest
     if not isinstance(verb, str) or not isinstance(options, dict):
         raise ProtocolError("a question has a version, a verb and options")
-    known = cast("dict[object, Any]", options)
-    if not all(isinstance(name, str) for name in known):
+    if not all(isinstance(name, str) for name in cast("dict[object, Any]", options)):
         raise ProtocolError("the options of a question have names")
-    return Question(verb, cast("dict[str, Any]", known))
+    return Question(verb, cast("dict[str, Any]", options))
 
 
 def read_answer(content: bytes, verb: str = "") -> Answer:
-    """Reads the content of a frame that a runtime has sent.
+    """Decodes the content of an answer.
 
     Args:
-        content: The content.
-        verb: What was asked, which says of which row the value is.
+        content: The content of the frame.
+        verb: The verb of the question, which determines the class of the row.
 
     Raises:
-        ProtocolError: It is no answer to that.
+        ProtocolError: The content is not an answer to this question.
     """
     version, rest = _parts(content)
     if len(rest) != 2 or not isinstance(rest[0], str):
@@ -199,7 +188,7 @@ def read_answer(content: bytes, verb: str = "") -> Answer:
 
 
 def _with_rows(answer: Answer, verb: str) -> Answer:
-    # Programs that attach to a runtime read none: this takes 4 ms to import.
+    # Programs that attach to a runtime read no rows: this takes 4 ms to import.
     from actorlib._queries.rows import ROWS, Standstill  # noqa: PLC0415
 
     kind = Standstill if answer.outcome == BLOCKED else ROWS.get(verb)
@@ -213,12 +202,12 @@ def _with_rows(answer: Answer, verb: str) -> Answer:
 
 def _parts(content: bytes) -> tuple[int, list[Any]]:
     try:
-        found: object = _msgpack.unpackb(content, unicode_errors="surrogatepass")
+        fields: object = _msgpack.unpackb(content, unicode_errors="surrogatepass")
     except _TROUBLES as error:
-        raise ProtocolError(f"a frame makes no sense: {error}") from error
-    if not isinstance(found, list) or not found:
+        raise ProtocolError(f"a frame cannot be decoded: {error}") from error
+    if not isinstance(fields, list) or not fields:
         raise ProtocolError("a frame has a version in front")
-    version, *rest = cast("list[Any]", found)
+    version, *rest = cast("list[Any]", fields)
     if type(version) is not int:
         raise ProtocolError("a frame has a version in front")
     return version, rest

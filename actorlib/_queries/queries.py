@@ -1,8 +1,8 @@
-"""Queries: what can be asked of a runtime from outside of its program.
+"""The interface of queries, which a runtime answers to clients outside its program.
 
-A query has a name, parameters and an answer: a row, several, or a plain value. It is a
-function of the engine and its parameters. One part reads the state, briefly, on the
-owner's loop; the other makes the answer from it, on the thread of the server.
+A query has a name, parameters and an answer: a row, several rows, or a plain value. It
+is a function of the engine and its parameters. One part reads the state on the owner's
+loop and has to be quick. The other makes the answer, on the thread of the server.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 SLACK: Final = 2.0
-"""Seconds that a busy loop may be late with what it was to do by then."""
+"""Seconds that a busy loop may be late with a timer."""
 
 
 class Asked(NamedTuple):
-    """A query that is about to be answered.
+    """A query with its parameters.
 
     Attributes:
-        on_loop: Looks, on the owner's loop; None if that need not be asked. A future
-            that it gives is waited for, and cancelled if nobody waits any more.
-        finish: Makes the answer of what that gave.
+        on_loop: Reads the state on the owner's loop; None if that is not needed. If it
+            returns a future, the future is awaited, and cancelled when no client waits.
+        finish: Makes the answer from the result of ``on_loop``.
         takes: Seconds that such a future may take.
     """
 
@@ -39,35 +39,30 @@ class Asked(NamedTuple):
 
 @final
 class Parameters:
-    """The parameters of one query, which may come from anybody.
-
-    Args:
-        values: What was sent, by name.
-    """
+    """The parameters of one query, by name. They come from any client."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = dict(values)
 
     def take(self, name: str, default: object) -> Any:
-        """Takes a parameter as it was sent."""
         return self._values.pop(name, default)
 
     def flag(self, name: str) -> bool:
-        """Takes a parameter that is false by default.
+        """Removes and returns a parameter that is False by default.
 
         Raises:
-            ValueError: It is neither true nor false.
+            ValueError: It is not a bool.
         """
         value = self.take(name, False)  # noqa: FBT003  # the default
         if not isinstance(value, bool):
-            raise ValueError(f"{name} takes true or false, not {value!r}")  # noqa: TRY004  # of who asks
+            raise ValueError(f"{name} takes true or false, not {value!r}")  # noqa: TRY004  # a value of the client
         return value
 
     def count(self, name: str, default: int, most: int, unit: str) -> int:
-        """Takes a whole number from 1 on.
+        """Removes and returns a whole number from 1 to ``most``.
 
         Raises:
-            ValueError: It is something else.
+            ValueError: It is not such a number.
         """
         value = self.take(name, default)
         if type(value) is not int or not 1 <= value <= most:
@@ -75,10 +70,10 @@ class Parameters:
         return value
 
     def actor(self) -> ActorId:
-        """Takes the parameter ``actor``.
+        """Removes and returns the parameter ``actor``.
 
         Raises:
-            ValueError: It is no id of an actor.
+            ValueError: It is not the id of an actor.
         """
         value = self.take("actor", None)
         with suppress(ValueError, TypeError):
@@ -88,18 +83,17 @@ class Parameters:
         raise ValueError(f"actor takes the id of an actor in hex, not {value!r}")
 
     def actor_if_any(self) -> ActorId | None:
-        """Takes the parameter ``actor``; None if there is none."""
         return self.actor() if "actor" in self._values else None
 
     def refuse_rest(self) -> None:
-        """Makes sure that each was taken.
+        """Makes sure that no parameter is left.
 
         Raises:
             ValueError: The query has no such parameter.
         """
         if self._values:
             name = next(iter(self._values))
-            raise ValueError(f"{name!r} cannot be said in this question")
+            raise ValueError(f"this query takes no parameter {name!r}")
 
 
 Query: TypeAlias = "Callable[[RuntimeEngine, Parameters], Asked]"
@@ -109,21 +103,15 @@ FindQuery: TypeAlias = "Callable[[str], Query | None]"
 def begin_query(
     find: FindQuery, engine: RuntimeEngine, name: str, values: Mapping[str, Any]
 ) -> Asked:
-    """Prepares the answer to a query.
-
-    Args:
-        find: Finds queries by their names.
-        engine: Whom it asks.
-        name: The name of the query.
-        values: Its parameters.
+    """Applies the query of a name to its parameters.
 
     Raises:
         ValueError: There is no such query, or it has no such parameters.
     """
     query = find(name)
     if query is None:
-        raise ValueError(f"this runtime is not asked {name!r}")
+        raise ValueError(f"this runtime has no query {name!r}")
     parameters = Parameters(values)
-    asked = query(engine, parameters)
+    begun = query(engine, parameters)
     parameters.refuse_rest()
-    return asked
+    return begun

@@ -1,7 +1,7 @@
-"""The rows with which a runtime answers over its socket.
+"""The rows of answers to queries.
 
-Actors, calls, objects and lines are those of ``_rows/snapshot.py``. Here is what stands
-around them in an answer, and what is known of threads, tasks and frames.
+The rows of actors, calls, objects and lines are in ``_rows/snapshot.py``. Here are the
+rows that contain them, and those of threads, tasks and frames.
 """
 
 from collections.abc import Mapping
@@ -21,18 +21,18 @@ from actorlib._rows.snapshot import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """A runtime and all that it knows of its state: the answer to ``status``.
+    """A runtime and its state: the answer to ``status``.
 
     Attributes:
-        version: Which actorlib it is.
-        python: Which Python runs it.
+        version: The version of actorlib.
+        python: The version of Python.
         pid: Its process.
-        program: The words of its command line.
-        snapshot: Its state; ``waiting`` has the first of those who wait.
-        waiting_count: How many wait.
-        running_calls: How many calls run in actors, by the id of the actor; None if
-            there are too many calls to look at.
-        reasons: What some of the actors wait for and who has that, by their ids.
+        program: Its command line.
+        snapshot: Its state; ``waiting`` has the first of the waiting requests.
+        waiting_count: The number of waiting requests.
+        running_calls: The number of running calls by the id of the actor; None if there
+            are too many calls.
+        reasons: What waiting actors wait for and who holds it, by the id of the actor.
     """
 
     version: str
@@ -47,12 +47,12 @@ class Status:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessUse:
-    """What the system says of a process.
+    """The system's figures of a process.
 
     Attributes:
-        cpu: How busy it was over the last moment, in per cent of one CPU.
-        pss: Bytes of its memory, what it shares with others divided among them.
-        rss: Bytes of its memory, what it shares counted in full.
+        cpu: The load since the figures before, in per cent of one CPU.
+        pss: Bytes of memory, with shared memory divided among the processes.
+        rss: Bytes of memory, with shared memory counted in full.
         is_stopped: True if it is stopped, by SIGSTOP or a debugger.
     """
 
@@ -63,20 +63,19 @@ class ProcessUse:
 
 
 UNKNOWN_USE: Final = ProcessUse()
-"""Of a process that is gone, or that nobody may look at."""
+"""The figures of a process that has ended or cannot be examined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorStatus(ActorInfo):
-    """An actor and its process, as a command and the page show them.
+    """An actor and its process, as commands and the page show them.
 
     Attributes:
-        seen_at: When the runtime was asked, in seconds since the epoch.
-        running_calls: How many of its calls run; None if there were too many calls to
-            look at.
-        why: What it waits for and who has that; empty if it does not wait.
-        rate: Calls a second that it was sent since the look before; None if unknown.
-        process: What the system says of its process.
+        seen_at: The time of the answer, in seconds since the epoch.
+        running_calls: The number of its running calls; None if there are too many.
+        why: What it waits for and who holds it; empty if it does not wait.
+        rate: Calls per second since the answer before; None if unknown.
+        process: The system's figures of its process.
     """
 
     seen_at: float
@@ -87,20 +86,20 @@ class ActorStatus(ActorInfo):
 
     @property
     def waiting_calls(self) -> int | None:
-        """How many of its calls do not run yet; None if that is unknown."""
+        """The number of calls that do not run yet; None if unknown."""
         running = self.running_calls
         return None if running is None else max(0, self.pending_calls - running)
 
     @property
     def age(self) -> float | None:
-        """Seconds since it was ready, to its end; None if it was not ready yet."""
+        """Seconds from when it was ready until now or its end; None before that."""
         if self.started_at is None:
             return None
         return max(0.0, (self.ended_at or self.seen_at) - self.started_at)
 
     @property
     def enforced_by(self) -> str:
-        """What keeps it to its share, the weakest of several; empty without devices."""
+        """The tier of its share, the weakest of several; empty without devices."""
         return self.share.enforced_by if self.share else ""
 
 
@@ -111,15 +110,7 @@ def describe_actor(
     process: ProcessUse | None = None,
     rate: float | None = None,
 ) -> ActorStatus:
-    """Joins what a runtime and the system say of an actor.
-
-    Args:
-        actor: The actor.
-        status: What the runtime answered.
-        seen_at: When that was, in seconds since the epoch.
-        process: What the system says of its process, if it says anything.
-        rate: Calls a second that it was sent.
-    """
+    """Joins the figures of a runtime and of the system; see ActorStatus."""
     running = status.running_calls
     return extend_row(
         ActorStatus,
@@ -140,10 +131,10 @@ class Frame:
 
     Attributes:
         file: Its file.
-        line: The line that runs; 0 if that is unknown.
+        line: The line that runs; 0 if unknown.
         function: The name of the function.
-        code: What stands in that line, or empty.
-        is_users: True if it is neither of actorlib nor of Python itself.
+        code: The text of that line, or empty.
+        is_users: True if the file belongs neither to actorlib nor to Python.
     """
 
     file: str
@@ -159,8 +150,8 @@ class Thread:
 
     Attributes:
         name: Its name.
-        number: The system's number for it, or None.
-        frames: Where it stands, the outermost frame first.
+        number: The system's number of it, or None.
+        frames: Its stack, the outermost frame first.
     """
 
     name: str
@@ -176,8 +167,8 @@ class Task:
         name: Its name.
         coroutine: The name of its coroutine.
         is_running: True if it runs now.
-        frames: Its frames: each awaits the one behind it.
-        method: The method of an actor whose call it is of, or empty.
+        frames: Its frames; each awaits the next.
+        method: The method of an actor that it runs a call of, or empty.
         call: The id of that call, or empty.
     """
 
@@ -191,14 +182,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stacks:
-    """Where the threads and tasks of a process stand: the answer to ``stack``.
+    """The stacks of the threads and tasks of a process: the answer to ``stack``.
 
     Attributes:
         pid: The process.
-        title: What messages call it.
+        title: Its name in messages.
         threads: Its threads.
         tasks: The tasks of its event loops.
-        tasks_missing: Why tasks are missing; empty if none are.
+        tasks_missing: Why tasks are missing; empty if they are complete.
     """
 
     pid: int
@@ -210,13 +201,13 @@ class Stacks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standstill:
-    """Where an event loop stands that does not answer.
+    """The stack of an event loop that does not answer.
 
     Attributes:
-        seconds: For how long it has not answered: exactly, or at least.
-        is_exact: True if it was not longer.
+        seconds: For how long it has been blocked: exactly, or at least.
+        is_exact: True if ``seconds`` is exact.
         is_running: True if a thread runs the loop.
-        frames: Where that thread is, the outermost frame first.
+        frames: The stack of that thread, the outermost frame first.
     """
 
     seconds: float
@@ -227,14 +218,14 @@ class Standstill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calls:
-    """The calls of a runtime that have no answer: the answer to ``calls``.
+    """The unanswered calls of a runtime: the answer to ``calls``.
 
     Attributes:
         pid: The process of the program.
-        calls: The calls, those of one actor together and the oldest of it first.
-        left_out: How many more there are.
-        silent: The actors that did not say in time which calls they have made without
-            the program's process.
+        calls: The calls, those of one actor together, the oldest first.
+        left_out: The number of further calls.
+        silent: The actors that did not report in time which calls they have made over
+            links.
     """
 
     pid: int
@@ -245,13 +236,13 @@ class Calls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objects:
-    """What the object store of a runtime keeps: the answer to ``objects``.
+    """The objects in the object store of a runtime: the answer to ``objects``.
 
     Attributes:
         pid: The process of the program.
-        objects: What it keeps.
-        has_more: Whether some of it was left out.
-        object_store: The shared memory that large values lie in.
+        objects: The objects.
+        has_more: Whether there are further objects.
+        object_store: The shared memory for large values.
     """
 
     pid: int
@@ -266,9 +257,9 @@ class Logs:
 
     Attributes:
         pid: The process of the program.
-        lines: The lines. Each counts those that were lost directly before it.
-        lost: How many lines were lost behind the last of these.
-        number: The position behind these, where the next page begins.
+        lines: The lines. Each has the number of lines that were lost directly before.
+        lost: The number of lines that were lost after the last one.
+        number: The position where the next page begins.
     """
 
     pid: int
@@ -289,4 +280,4 @@ ROWS: Final[Mapping[str, type[object]]] = {
     "stack": Stacks,
     "status": Status,
 }
-"""The row that answers a question; any other answer is a plain value."""
+"""The class of the row that answers a query; other answers are plain values."""

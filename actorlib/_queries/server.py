@@ -1,8 +1,8 @@
-"""Opens a runtime's server, and sleeps behind it until a client connects.
+"""Opens the server of a runtime, and sleeps until a client connects.
 
-It is served by a thread, so that it answers while the owner's loop is blocked, which is
-when somebody asks. Until then the thread sleeps in ``accept``: nothing is looked at,
-nothing counted, nothing imported that serving needs, and no call knows of it.
+A thread serves clients, so that it answers while the owner's loop is blocked, which is
+when users ask. Until a client connects, the thread sleeps in ``accept``: it counts
+nothing, imports nothing that serving needs, and costs calls nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from actorlib._queries.service import Service
 
 _PATIENCE = 2.0
-"""Seconds that the end of a runtime waits for who serves; it sleeps, or is about to."""
+"""Seconds for which the end of a runtime waits for the thread."""
 _PAUSE = 0.05
 
 
@@ -39,16 +39,16 @@ def open_server(
 
     Args:
         engine: The runtime.
-        find_query: Finds what answers a question.
+        find_query: Finds a query by its name.
 
     Returns:
-        Closes it; None if it cannot be opened, of which the log tells: the runtime
-        works without.
+        A function that closes it. None if it cannot be opened: that is logged, and the
+        runtime works without it.
     """
     try:
         server = QueryServer(engine, find_query)
     except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started
-        warn("nobody can look into this runtime from outside: %s", error)
+        warn("this runtime answers no queries from outside: %s", error)
         return None
     return server.close
 
@@ -57,13 +57,9 @@ def open_server(
 class QueryServer:
     """The server of one runtime.
 
-    Args:
-        engine: The runtime.
-        find_query: Finds what answers a question.
-
     Raises:
-        OSError: There can be no socket.
-        RuntimeError: There can be no thread.
+        OSError: The socket cannot be made.
+        RuntimeError: The thread cannot be started.
     """
 
     def __init__(self, engine: RuntimeEngine, find_query: FindQuery) -> None:
@@ -72,7 +68,7 @@ class QueryServer:
         self._loop_thread = threading.get_ident()
         self._is_closed = False
         self._service: Service | None = None
-        # Containers may share a network and count their processes alike.
+        # Containers may share a network and number their processes alike.
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         sockets = named_sockets(QUERY_SOCKETS)
         self._listener, self._forget = sockets.listen(name)
@@ -81,8 +77,8 @@ class QueryServer:
         self._works = threading.Lock()
         self._works.acquire()
         try:
-            # threading.Thread waits until the thread runs, which may take milliseconds
-            # where many processes do.
+            # threading.Thread waits until the thread runs, which takes milliseconds
+            # where many processes run.
             start_new_thread(self._wait, ())
         except BaseException:
             self._listener.close()
@@ -90,19 +86,19 @@ class QueryServer:
             raise
 
     def close(self) -> None:
-        """Closes it; whoever is being served is let go."""
+        """Closes it, and the connections of its clients."""
         if self._is_closed:
             return
         self._is_closed = True
-        with suppress(OSError):  # on Linux that wakes who sleeps in accept
+        with suppress(OSError):  # on Linux this wakes a thread in accept
             self._listener.shutdown(socket.SHUT_RDWR)
-        self._knock()
+        self._wake()
         self._works.acquire(timeout=_PATIENCE)  # the thread's last act is to release it
         self._listener.close()
         self._forget()
 
     def _wait(self) -> None:
-        """Sleeps until somebody connects, and serves; runs in the server's thread."""
+        """Serves clients; the server's thread runs this."""
         try:
             while not self._is_closed:
                 self._let_in()
@@ -111,39 +107,37 @@ class QueryServer:
 
     def _let_in(self) -> None:
         try:
-            knocking, _ = self._listener.accept()
-        except OSError:  # it is being closed, or descriptors are short
+            client, _ = self._listener.accept()
+        except OSError:  # it is being closed, or descriptors have run out
             if not self._is_closed:
                 time.sleep(_PAUSE)
             return
         try:
             if not self._is_closed:
-                self._serve(knocking)
-        except (OSError, ImportError):
-            # Descriptors are short, also for what serving imports; the next one may
-            # have more luck.
+                self._serve(client)
+        except (OSError, ImportError):  # descriptors have run out, even for imports
             time.sleep(_PAUSE)
         finally:
-            knocking.close()
+            client.close()
 
-    def _serve(self, knocking: socket.socket) -> None:
+    def _serve(self, client: socket.socket) -> None:
         if self._service is None:
-            from actorlib._queries.service import Service  # noqa: PLC0415  # few are asked
+            from actorlib._queries.service import Service  # noqa: PLC0415  # few need it
 
             self._service = Service(
                 self._engine,
                 self._find_query,
                 self._listener,
                 self._loop_thread,
-                wake=self._knock,
+                wake=self._wake,
                 is_over=lambda: self._is_closed,
             )
-        self._service.serve(knocking)
+        self._service.serve(client)
 
-    def _knock(self) -> None:
-        """Wakes the thread, as anybody does who connects; from any thread."""
+    def _wake(self) -> None:
+        """Wakes the thread by a connection; from any thread."""
         with (
-            suppress(OSError),  # so many are knocking that it is awake
+            suppress(OSError),  # its queue of connections is full, so it is awake
             socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock,
         ):
             sock.setblocking(False)  # noqa: FBT003  # the socket API

@@ -1,13 +1,13 @@
-"""Serves those who ask at a server: one thread, which waits for nobody in particular.
+"""Serves the clients of a server on one thread.
 
-Whoever asks gets so many bytes for the question and so much time for each step, and
-there are few at once. So one who asks nonsense, says nothing, reads nothing, or comes
-again and again, takes from the others little and from the program next to nothing:
+The size of a question, the time for each step and the number of clients are limited. So
+a client that sends nonsense or nothing, reads nothing or connects again and again costs
+the others little, and the program almost nothing:
 
-* who is neither the runtime's own user nor root is sent away unread, and nobody is let
-  in for a moment then: anybody on the machine may connect;
-* what the loop is asked is one callback, whatever number ask, and who has gone by the
-  time that it comes is not answered.
+* Connections of other users than the runtime's own and root are closed unread, and for
+  a moment none is accepted: all users of the machine may connect.
+* All queries together use one callback on the loop, and a query whose client has gone
+  by then is not run.
 """
 
 from __future__ import annotations
@@ -50,36 +50,32 @@ if TYPE_CHECKING:
     from actorlib._queries.queries import Asked, FindQuery
 
 MOST_CONNECTIONS = 8
-_ASKING = 2.0
-"""Seconds that a question may take to come."""
-_READING = 10.0
-"""Seconds that an answer may take to be read."""
+_QUESTION_TIME = 2.0
+"""Seconds in which a question has to arrive."""
+_ANSWER_TIME = 10.0
+"""Seconds in which a client has to read its answer."""
 _PATIENCE = 1.0
-"""Seconds that the loop is waited for, unless the question says otherwise."""
+"""Seconds that the loop may take, unless the question has another number."""
 _PAUSE = 0.05
-"""Seconds in which nobody is let in after somebody was sent away."""
+"""Seconds without accepting after a connection was refused."""
 _PIECE = 256 * 1024
 _NO_SIGNAL = int(getattr(socket, "MSG_NOSIGNAL", 0))
-"""A program may have the default handler of SIGPIPE back, which ends it."""
+"""A program may have restored the default handler of SIGPIPE, which ends it."""
 
 
 class LoopRequest:
-    """One question that waits for the owner's loop.
-
-    Args:
-        work: What is called there.
-        asked_at: When it was asked for.
+    """One function that the owner's loop is to call.
 
     Attributes:
-        work: As given.
-        asked_at: As given.
-        probe: Asked for behind it, once its answer is late.
-        has_begun: Whether it was called.
-        is_done: Whether it has given what it gives.
-        value: What that is.
-        error: What it raised instead.
-        is_wanted: Whether anybody still waits for it.
-        future: What it gave first, if that is waited for.
+        work: The function.
+        asked_at: The time of the request.
+        probe: A later request, made when the result is late.
+        has_begun: Whether the function was called.
+        is_done: Whether there is a result.
+        value: The result.
+        error: The exception that was raised instead.
+        is_wanted: Whether a client still waits for it.
+        future: The future that the function returned, if it did.
     """
 
     def __init__(self, work: Callable[[], Any], asked_at: float) -> None:
@@ -94,21 +90,17 @@ class LoopRequest:
         self.probe: LoopRequest | None = None
 
     def begin(self, wake: Callable[[], None]) -> None:
-        """Calls it; on the loop.
-
-        Args:
-            wake: Called when it is done later.
-        """
+        """Calls the function, on the loop; calls ``wake`` if it is done later."""
         self.has_begun = True
         try:
             value = self.work()
-        except Exception as error:  # noqa: BLE001  # it is for who has asked
+        except Exception as error:  # noqa: BLE001  # it is sent to the client
             self.error = error
         else:
             if isinstance(value, asyncio.Future):
                 self.future = cast("asyncio.Future[Any]", value)
                 self.future.add_done_callback(partial(self._end, wake))
-                if not self.is_wanted:  # they have gone meanwhile
+                if not self.is_wanted:  # the client has gone
                     self.future.cancel()
                 return
             self.value = value
@@ -126,16 +118,16 @@ class LoopRequest:
 
 
 def _nothing() -> None:
-    """Does nothing."""
+    pass
 
 
 @final
 class LoopRequests:
-    """Has functions called by the owner's loop, and knows since when it has not come.
+    """Has the owner's loop call functions, and measures for how long it is blocked.
 
     Args:
         loop: The loop.
-        wake: Called, by the loop, when answers are there.
+        wake: Called by the loop when there are results.
     """
 
     def __init__(self, loop: AbstractEventLoop, wake: Callable[[], None]) -> None:
@@ -146,14 +138,14 @@ class LoopRequests:
         self.posted_at: float | None = None
 
     def ask(self, work: Callable[[], Any], now: float) -> LoopRequest:
-        """Has a function called soon.
+        """Has the loop call a function soon.
 
         Raises:
             RuntimeError: The loop is closed.
         """
         request = LoopRequest(work, now)
         with self._lock:
-            # A loop that is blocked for hours gets one callback, however many ask.
+            # A loop that is blocked for hours gets one callback for all requests.
             self._waiting = [other for other in self._waiting if other.is_wanted]
             self._waiting.append(request)
             if self.posted_at is None:
@@ -162,7 +154,7 @@ class LoopRequests:
         return request
 
     def leave(self, request: LoopRequest) -> None:
-        """Nobody waits for a function any more."""
+        """Cancels a request: no client waits for it."""
         request.is_wanted = False
         if request.probe is not None:
             request.probe.is_wanted = False
@@ -171,23 +163,14 @@ class LoopRequests:
                 self._loop.call_soon_threadsafe(request.future.cancel)
 
     def probe(self, request: LoopRequest, now: float) -> None:
-        """Has nothing called soon, which shows whether the loop is blocked."""
+        """Has the loop call an empty function, to detect that it is blocked."""
         with suppress(RuntimeError):  # the loop is closed
             request.probe = self.ask(_nothing, now)
 
     def explain_late(
         self, request: LoopRequest, thread: int, now: float
     ) -> tuple[str, object]:
-        """Says why a function has not answered in time.
-
-        Args:
-            request: The function.
-            thread: The thread that the loop runs on.
-            now: The time.
-
-        Returns:
-            The outcome and the value of the answer.
-        """
+        """Returns the outcome and the value of the answer to a late request."""
         late = request if request.future is None else request.probe
         if late is None or late.is_done:
             return REFUSED, (
@@ -200,7 +183,7 @@ class LoopRequests:
         return BLOCKED, where_it_stands(self._loop, thread, since, now)
 
     def _come(self) -> None:
-        """Calls what waits; on the loop."""
+        """Calls the functions, on the loop."""
         with self._lock:
             self.posted_at = None
             waiting, self._waiting = self._waiting, []
@@ -213,51 +196,49 @@ class LoopRequests:
 
 @final
 class Connection:
-    """Somebody who asks.
+    """The connection of one client.
 
     Args:
         sock: The connection.
-        end: When the question has to be there.
+        end: The time until which the question has to arrive.
     """
 
     def __init__(self, sock: socket.socket, end: float) -> None:
         self.sock = sock
         self.end = end
         self.reader = FrameReader(MOST_ASKED)
-        self.asked: Asked | None = None
+        self.query: Asked | None = None
         self.request: LoopRequest | None = None
         self.takes = 0.0
-        self._left: memoryview | None = None
+        self._unsent: memoryview | None = None
 
     @property
     def events(self) -> int:
-        """What to wait for; that the other end is gone is always told."""
-        if self._left is not None:
+        """The events to wait for; the end of the connection is always reported."""
+        if self._unsent is not None:
             return select.POLLOUT
         return 0 if self.request is not None else select.POLLIN
 
     def answer(self, frame: bytes, now: float) -> None:
-        """Begins to send an answer."""
-        self._left = memoryview(frame)
+        self._unsent = memoryview(frame)
         self.request = None
-        self.end = now + _READING
+        self.end = now + _ANSWER_TIME
 
     def send(self) -> bool:
-        """Sends what the other end takes now; says whether that was all.
+        """Sends what the other end accepts now; returns True if that was all.
 
         Raises:
-            OSError: It is gone.
+            OSError: The client has gone.
         """
-        assert self._left is not None
+        assert self._unsent is not None
         try:
-            sent = self.sock.send(self._left[:_PIECE], _NO_SIGNAL)
+            sent = self.sock.send(self._unsent[:_PIECE], _NO_SIGNAL)
         except BlockingIOError:
             return False
-        self._left = self._left[sent:]
-        return not self._left
+        self._unsent = self._unsent[sent:]
+        return not self._unsent
 
     def close(self, requests: LoopRequests) -> None:
-        """Ends the connection."""
         if self.request is not None:
             requests.leave(self.request)
         self.sock.close()
@@ -265,13 +246,13 @@ class Connection:
 
 @final
 class Service:
-    """Serves those who ask, until nobody is left who does.
+    """Serves clients while there are any.
 
     Args:
         engine: The runtime.
-        find_query: Finds what answers a question.
-        listener: Where they come.
-        loop_thread: The thread of its loop.
+        find_query: Finds a query by its name.
+        listener: The socket of the server.
+        loop_thread: The thread of the runtime's loop.
         wake: Makes the listener readable.
         is_over: Whether the server is closed.
     """
@@ -296,13 +277,13 @@ class Service:
         self._closed_until = 0.0
 
     def serve(self, first: socket.socket) -> None:
-        """Serves somebody, and all who come meanwhile.
+        """Serves a client, and those that connect meanwhile.
 
         Args:
-            first: The connection; closed in any case.
+            first: The connection; it is closed in any case.
 
         Raises:
-            OSError: Nobody can come any more.
+            OSError: The listener is closed.
         """
         try:
             self._admit(first)
@@ -320,7 +301,7 @@ class Service:
             self._connections.clear()
 
     def _wait(self, now: float) -> None:
-        """Waits until something can be done, and does it."""
+        """Waits for the next event, and handles it."""
         poller = select.poll()
         is_open = now >= self._closed_until
         ends = [connection.end for connection in self._connections.values()]
@@ -330,8 +311,8 @@ class Service:
             ends.append(self._closed_until)
         for number, connection in self._connections.items():
             poller.register(number, connection.events)
-        left = max(0.0, min(ends) - now)
-        for number, events in poller.poll(left * 1000 + 1):
+        seconds = max(0.0, min(ends) - now)
+        for number, events in poller.poll(seconds * 1000 + 1):
             if number == self._listener.fileno():
                 self._accept()
             elif number in self._connections:
@@ -340,36 +321,35 @@ class Service:
     def _accept(self) -> None:
         try:
             sock, _ = self._listener.accept()
-        except OSError:  # it is closed, has gone again, or descriptors are short
+        except OSError:  # it is closed, has gone, or descriptors have run out
             self._closed_until = time.monotonic() + _PAUSE
         else:
             self._admit(sock)
 
     def _admit(self, sock: socket.socket) -> None:
-        """Lets somebody in, or not."""
+        """Accepts or closes a connection."""
         close_in_forks(sock, socket.socket.close)
         sock.setblocking(False)  # noqa: FBT003  # the socket API
         uid = peer_uid(sock)
         is_known = uid in (None, 0, os.geteuid())
         now = time.monotonic()
         if is_known and len(self._connections) < MOST_CONNECTIONS:
-            self._connections[sock.fileno()] = Connection(sock, now + _ASKING)
+            self._connections[sock.fileno()] = Connection(sock, now + _QUESTION_TIME)
             return
         self._closed_until = now + _PAUSE
         sock.close()
 
     def _attend(self, connection: Connection, events: int) -> None:
-        """Does what can be done for somebody."""
         try:
             if events & select.POLLOUT:
                 if connection.send():
-                    self._part(connection)
+                    self._close(connection)
             elif events & select.POLLIN and connection.events & select.POLLIN:
                 self._read(connection)
             else:
-                self._part(connection)  # it is gone
+                self._close(connection)  # the client has gone
         except OSError:
-            self._part(connection)
+            self._close(connection)
 
     def _read(self, connection: Connection) -> None:
         try:
@@ -377,7 +357,7 @@ class Service:
         except BlockingIOError:
             return
         if not piece:
-            self._part(connection)
+            self._close(connection)
             return
         now = time.monotonic()
         try:
@@ -390,10 +370,10 @@ class Service:
             connection.answer(answer_frame(REFUSED, str(error)), now)
 
     def _begin(self, connection: Connection, question: Question, now: float) -> None:
-        """Has a question answered.
+        """Begins to answer a question.
 
         Raises:
-            ValueError: It cannot be.
+            ValueError: The question is refused.
         """
         options = dict(question.options)
         patience = options.pop("patience", _PATIENCE)
@@ -401,48 +381,47 @@ class Service:
             raise ValueError(
                 f"patience takes 0 to {LONGEST_PATIENCE:g} seconds, not {patience!r}"
             )
-        asked = begin_query(self._find_query, self._engine, question.verb, options)
-        connection.asked = asked
-        if asked.on_loop is None:
-            self._finish(connection, asked, None, now)
+        query = begin_query(self._find_query, self._engine, question.verb, options)
+        connection.query = query
+        if query.on_loop is None:
+            self._finish(connection, query, None, now)
             return
         try:
-            connection.request = self._requests.ask(asked.on_loop, now)
+            connection.request = self._requests.ask(query.on_loop, now)
         except RuntimeError:
             raise ValueError("the event loop of this runtime is closed") from None
         connection.end = now + patience
-        connection.takes = asked.takes
+        connection.takes = query.takes
 
     def _settle(self, connection: Connection) -> None:
-        """Answers somebody whom the loop has answered."""
-        request, asked = connection.request, connection.asked
-        if request is None or asked is None or not request.is_done:
+        """Answers a client if the loop has answered."""
+        request, query = connection.request, connection.query
+        if request is None or query is None or not request.is_done:
             return
         now = time.monotonic()
         if request.error is not None:
-            said = f"{type(request.error).__name__}: {request.error}"
-            connection.answer(answer_frame(REFUSED, said), now)
+            reason = f"{type(request.error).__name__}: {request.error}"
+            connection.answer(answer_frame(REFUSED, reason), now)
         else:
-            self._finish(connection, asked, request.value, now)
+            self._finish(connection, query, request.value, now)
 
     def _finish(
-        self, connection: Connection, asked: Asked, value: object, now: float
+        self, connection: Connection, query: Asked, value: object, now: float
     ) -> None:
-        """Answers with what was found out."""
         try:
-            frame = answer_frame(OK, asked.finish(value))
-        except Exception as error:  # noqa: BLE001  # the server is there for the next one
-            said = f"there is no answer: {type(error).__name__}: {error}"
-            frame = answer_frame(REFUSED, said)
+            frame = answer_frame(OK, query.finish(value))
+        except Exception as error:  # noqa: BLE001  # the server goes on for other clients
+            reason = f"there is no answer: {type(error).__name__}: {error}"
+            frame = answer_frame(REFUSED, reason)
         connection.answer(frame, now)
 
     def _expire(self, now: float) -> None:
-        """Lets those go whose time is over; who waits for the loop is told of it."""
+        """Ends connections that are late; a late loop is reported to its client."""
         for connection in list(self._connections.values()):
             if now < connection.end:
                 continue
             if connection.request is None:
-                self._part(connection)
+                self._close(connection)
                 continue
             if connection.request.is_done:
                 continue
@@ -457,6 +436,6 @@ class Service:
             self._requests.leave(connection.request)
             connection.answer(answer_frame(*late), now)
 
-    def _part(self, connection: Connection) -> None:
+    def _close(self, connection: Connection) -> None:
         del self._connections[connection.sock.fileno()]
         connection.close(self._requests)

@@ -1,6 +1,6 @@
-"""Shows where the owner's threads and tasks stand, and its loop if it is stuck.
+"""Reads the stacks of the owner's threads and tasks, and of its loop if it is blocked.
 
-All of it is read by the thread of the server, so that no other has to answer.
+The thread of the server reads all of it, so that no other thread has to answer.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _INSTALLED = ("site-packages", "dist-packages")
 def where_it_stands(
     loop: asyncio.AbstractEventLoop, thread: int, posted: float, now: float
 ) -> Standstill:
-    """Says since when a loop has not answered, and where its thread stands.
+    """Describes a loop that does not answer: since when, and the stack of its thread.
 
-    What asyncio's own loop does it has done since the turn that it is in began, and the
-    turn says when that was. Of another loop it is known only since when it was asked.
+    asyncio's own loop keeps the time at which its turn has begun. For other loops the
+    time of the request is a lower bound.
 
     Args:
         loop: The loop.
         thread: The thread that it runs on.
-        posted: When the oldest callback was posted that has not been called.
+        posted: The time at which the oldest uncalled callback was posted.
         now: The time, by the same clock.
     """
-    frame = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # what it is for
+    frame = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its purpose
     began = _began_turn(frame)
     return Standstill(
         seconds=now - (posted if began is None else began),
@@ -51,31 +51,31 @@ def where_it_stands(
 
 
 def threads() -> tuple[Thread, ...]:
-    """Lists the threads of this process but for the one that asks, users' first."""
-    known = {thread.ident: thread for thread in threading.enumerate()}
+    """Lists the other threads of this process, those with the user's code first."""
+    threads_by_ident = {thread.ident: thread for thread in threading.enumerate()}
     here = threading.get_ident()
-    found: list[Thread] = []
-    for ident, frame in sys._current_frames().items():  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise
+    rows: list[Thread] = []
+    for ident, frame in sys._current_frames().items():  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its purpose
         if ident != here:
-            thread = known.get(ident)
-            found.append(
+            thread = threads_by_ident.get(ident)
+            rows.append(
                 Thread(
                     name=thread.name if thread else f"thread {ident:#x}",
                     number=thread.native_id if thread else None,
                     frames=_frames_of(frame),
                 )
             )
-    return users_first(found)
+    return users_first(rows)
 
 
 def tasks(loop: asyncio.AbstractEventLoop) -> tuple[Task, ...]:
-    """Lists the tasks of a loop that are not done, users' first."""
-    found: list[Task] = []
+    """Lists the unfinished tasks of a loop, those with the user's code first."""
+    rows: list[Task] = []
     current = asyncio.current_task(loop)
     for task in asyncio.all_tasks(loop):
         coroutine: Any = task.get_coro()
         name = getattr(coroutine, "__qualname__", type(coroutine).__qualname__)
-        found.append(
+        rows.append(
             Task(
                 name=task.get_name(),
                 coroutine=str(name),
@@ -83,11 +83,11 @@ def tasks(loop: asyncio.AbstractEventLoop) -> tuple[Task, ...]:
                 frames=_rows(awaited_frames(coroutine)),
             )
         )
-    return users_first(found)[:MOST_TASKS]
+    return users_first(rows)[:MOST_TASKS]
 
 
 def users_first(rows: Iterable[RowT]) -> tuple[RowT, ...]:
-    """Puts those first that have a frame of the user's own."""
+    """Sorts rows: those with a frame of the user's code first, then by name."""
     return tuple(
         sorted(
             rows, key=lambda row: (not any(f.is_users for f in row.frames), row.name)
@@ -96,11 +96,11 @@ def users_first(rows: Iterable[RowT]) -> tuple[RowT, ...]:
 
 
 def _began_turn(frame: FrameType | None) -> float | None:
-    """When the turn of an asyncio loop began that is at work; None if none is."""
+    """Returns the time at which the turn of an asyncio loop has begun, or None."""
     while frame is not None:
         code = frame.f_code
         if code.co_name == "_run_once" and "asyncio" in code.co_filename:
-            # Set behind the wait for what is ready; every handler runs after it.
+            # Set after the wait for events, before every handler.
             began: object = frame.f_locals.get("end_time")
             return began if isinstance(began, float) else None
         frame = frame.f_back
@@ -108,11 +108,11 @@ def _began_turn(frame: FrameType | None) -> float | None:
 
 
 def _frames_of(frame: FrameType | None) -> tuple[Frame, ...]:
-    found: list[FrameType] = []
-    while frame is not None and len(found) < MOST_FRAMES:
-        found.append(frame)
+    frames: list[FrameType] = []
+    while frame is not None and len(frames) < MOST_FRAMES:
+        frames.append(frame)
         frame = frame.f_back
-    return _rows(reversed(found))
+    return _rows(reversed(frames))
 
 
 def _rows(frames: Iterable[FrameType]) -> tuple[Frame, ...]:
@@ -131,7 +131,7 @@ def _rows(frames: Iterable[FrameType]) -> tuple[Frame, ...]:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is neither actorlib's nor of Python itself."""
+    """Whether a file belongs neither to actorlib nor to Python."""
     if file.startswith((OWN_FILES, "<frozen")):
         return False
     return not file.startswith(_LIBRARY) or any(name in file for name in _INSTALLED)

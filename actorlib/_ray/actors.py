@@ -1,4 +1,4 @@
-"""Caches what one process knows of the actors that it can call."""
+"""The actors that one process can call."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class ActorTraits(NamedTuple):
 
     Attributes:
         label: The name of its class.
-        is_async: Whether that has ``async def`` methods.
+        is_async: Whether the class has ``async def`` methods.
         restarts: How often it is restarted.
-        retried: The exceptions after which a call is made again.
+        retried: The exceptions after which a call is sent again.
     """
 
     label: str
@@ -40,24 +40,18 @@ class ActorTraits(NamedTuple):
 
 
 class Actor:
-    """What one process knows of one actor.
-
-    Args:
-        handle: Ray's handle; None for one that was never made.
-        key: Its id.
-        traits: What callers have to know of its options.
-        creation_error: Why it was never made.
+    """The state of one actor, as far as this process knows it.
 
     Attributes:
-        handle: The same.
-        key: The same.
-        traits: The same.
-        creation_error: The same.
-        readiness: Done when it is ready for calls; None where that has to be asked.
-        incarnation: The process that it was in when it was asked last.
-        died: How it ended, if that is known here.
-        is_own: Whether this process has made it, and it ends with it.
-        requested: What it was made to hold, if this process has made it.
+        handle: Ray's handle; None for one that was never created.
+        key: Its id.
+        traits: The options that callers need.
+        creation_error: Why it was never created.
+        readiness: Done when it is ready for calls; None before the first query.
+        incarnation: Its process at the last query.
+        died: How it ended, if known.
+        is_own: Whether this process has created it, and it ends with this process.
+        requested: The requested resources, if this process has created it.
     """
 
     def __init__(
@@ -90,14 +84,14 @@ class Actor:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it is ready for calls, as far as is known here."""
+        """Whether it is ready for calls, as far as known."""
         return self.readiness is None or self.readiness.done()
 
     def call_of(self, method: Method) -> Any:
-        """Gives Ray's method with its options; cached, as few calls have their own.
+        """Returns Ray's method with its options; cached, as few calls have their own.
 
         Raises:
-            UnsupportedOptionError: Ray cannot do what is said of the call.
+            UnsupportedOptionError: Ray does not support an option of the call.
         """
         cached = self._calls.get(method.name)
         if cached is not None and cached[0] is method:
@@ -110,11 +104,11 @@ class Actor:
         return call
 
     def note_end(self, error: BaseException, where: str) -> BaseException:
-        """Remembers what an error of a call says of the end of its actor; gives it.
+        """Records the end of the actor from the error of a call, and returns the error.
 
         Args:
-            error: What a call of it came to.
-            where: What was called.
+            error: The error of a call of it.
+            where: The called method.
         """
         if not self.traits.restarts:
             error = without_restart(error, where)
@@ -126,7 +120,7 @@ class Actor:
 
 
 class ActorKey(bytes):
-    """An actor's id that holds Ray's handle, so that Ray counts it."""
+    """The id of an actor; it holds Ray's handle, so that Ray counts it."""
 
     actor: Actor
     entry_points: EntryPoints
@@ -139,7 +133,7 @@ class ActorKey(bytes):
 
 
 def key_of(actor: Actor, entry_points: EntryPoints) -> ActorId:
-    """The id of an actor, for its holders."""
+    """Returns the id of an actor, for handles."""
     key = ActorKey(actor.key)
     key.actor = actor
     key.entry_points = entry_points
@@ -147,24 +141,24 @@ def key_of(actor: Actor, entry_points: EntryPoints) -> ActorId:
 
 
 class KnownActors:
-    """Keeps one ``Actor`` for each actor that somebody in this process holds.
+    """Keeps one ``Actor`` for each actor with a handle in this process.
 
     Args:
-        is_client: Whether this process is Ray's client, whose handles know no method.
+        is_client: Whether this process is a Ray client, whose handles lack methods.
     """
 
     def __init__(self, *, is_client: bool = False) -> None:
-        self._is_far = is_client
+        self._is_client = is_client
         self._actors: weakref.WeakValueDictionary[bytes, Actor] = (
             weakref.WeakValueDictionary()
         )
 
     def of(self, handle: Any, traits: ActorTraits) -> Actor:
-        """The actor of one of Ray's handles."""
+        """Returns the actor of a Ray handle."""
         key = id_of(handle)
         actor = self._actors.get(key)
         if actor is None:
-            if self._is_far:
+            if self._is_client:
                 handle = with_methods(
                     handle, AsyncActorHost if traits.is_async else ActorHost
                 )

@@ -1,7 +1,7 @@
-"""Sends calls: of actors, whose hosts call a method, and of functions.
+"""Sends calls of actors and of functions.
 
-The values of refs among the arguments are Ray's to give: in their places stand holes.
-A function is one of Ray's tasks, which runs it in whatever process is free.
+Ray inserts the values of refs among the arguments, so the call has holes in their
+places. A call of a function is a Ray task, which runs in any free process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from actorlib._ray.pickled import (
     pickle_value,
     unpickle_value,
 )
-from actorlib._ray.ray_api import bundle_strategy, ray
+from actorlib._ray.ray_api import ray, scheduling_strategy
 from actorlib._ray.refs import (
     FailedAnswer,
     FunctionTask,
@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from actorlib._ray.state import ClusterNodes
 
 
-_SAID = ("batch", "deadline", "group", "name", "variables")
-"""What a host has to know of what is said of a call; the rest Ray is told."""
+_HEADERS = ("batch", "deadline", "group", "name", "variables")
+"""The headers of a call that the host needs; Ray gets the others as options."""
 
 
 def split_refs(
@@ -82,14 +82,14 @@ def split_refs(
     """Separates the arguments of a call from refs among them, which Ray resolves.
 
     Args:
-        name: What is called.
+        name: The method or function.
         args: The positional arguments.
         kwargs: The keyword arguments.
-        headers: What is said of this call alone.
-        retried: The exceptions after which it is made again.
+        headers: The headers of the call.
+        retried: The exceptions after which it is sent again.
 
     Raises:
-        UnsupportedOptionError: One is a part of a result that is not there yet.
+        UnsupportedOptionError: A ref is a part of a result that does not exist yet.
     """
     rest, named, places, refs = without_refs(args, kwargs)
     sent = CallMessage(name, rest, named, tuple(places), headers, retried)
@@ -99,26 +99,26 @@ def split_refs(
 def headers_to_send(
     callee: Callee, where: Callable[[str], str]
 ) -> dict[str, Any] | None:
-    """Gives the headers of a call that its host needs; the rest Ray is told.
+    """Returns the headers of a call that its host needs.
 
     Args:
-        callee: What is called.
-        where: Names the call that makes it, by its method or its function.
+        callee: The method or function.
+        where: Returns the name of the calling code, by its method or function.
     """
     parent_call = running.get()
-    is_silent = callee.headers is None and not PROPAGATED
-    if is_silent and (parent_call is None or deadline_of(parent_call[2]) is None):
+    is_plain = callee.headers is None and not PROPAGATED
+    if is_plain and (parent_call is None or deadline_of(parent_call[2]) is None):
         return None
     headers = headers_of(callee, parent_call, where) or {}
-    return {name: headers[name] for name in _SAID if name in headers} or None
+    return {name: headers[name] for name in _HEADERS if name in headers} or None
 
 
 def prepare_call(sent: CallMessage, *, is_client: bool) -> CallMessage | PickledValue:
-    """Prepares a call for Ray: its deadline by clock time, pickled for a client.
+    """Converts the deadline of a call to clock time; pickles the call of a client.
 
     Args:
-        sent: What is sent.
-        is_client: Whether a client server stands between.
+        sent: The call.
+        is_client: Whether the call goes through a client server.
 
     Raises:
         Exception: An argument cannot be sent.
@@ -130,7 +130,7 @@ def prepare_call(sent: CallMessage, *, is_client: bool) -> CallMessage | Pickled
 
 
 def connection_lost(where: str, error: Exception) -> ClusterError:
-    """Makes the error of what was not sent, as the client server is gone."""
+    """Makes the error of a call after the connection to the client server was lost."""
     return ClusterError(
         f"{where} was not sent: the connection to the client server is lost, and with "
         f"it this runtime: {' '.join(str(error).split())}"
@@ -138,12 +138,12 @@ def connection_lost(where: str, error: Exception) -> ClusterError:
 
 
 def unsendable_call(where: str, sent: CallMessage, error: Exception) -> ActorlibError:
-    """Says which argument of a call Ray cannot send, and why.
+    """Makes the error of a call that names the argument that cannot be sent.
 
     Args:
-        where: What is called.
-        sent: Its arguments.
-        error: What came of the attempt to send all of them.
+        where: The method or function.
+        sent: The call.
+        error: The error of the attempt to send it.
     """
     if isinstance(error, ConnectionError):
         return connection_lost(where, error)
@@ -155,13 +155,13 @@ def unsendable_call(where: str, sent: CallMessage, error: Exception) -> Actorlib
 
 
 class SentCall(NamedTuple):
-    """A call that Ray was given.
+    """A call that was passed to Ray.
 
     Attributes:
-        result: What Ray gave for it: a ref, or a generator.
-        where: What was called, for messages.
-        pending_call: What is known of it until it is answered.
-        deadline: When its time is over.
+        result: Ray's ref or generator.
+        where: The method, for messages.
+        pending_call: The state of the call until its answer.
+        deadline: Its deadline.
     """
 
     result: Any
@@ -174,8 +174,8 @@ class MethodCalls:
     """Calls methods of actors, for one process.
 
     Args:
-        process: Where their refs are filled.
-        where: Names a method of the actor whose code calls, for messages.
+        process: Fills their refs.
+        where: Returns the name of the calling method, for messages.
     """
 
     def __init__(self, process: ProcessState, where: Callable[[str], str]) -> None:
@@ -189,14 +189,7 @@ class MethodCalls:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Sends a call; see Engine.
-
-        Args:
-            actor: The actor.
-            callee: What is called.
-            args: The positional arguments.
-            kwargs: The keyword arguments.
-        """
+        """Sends a call; see Engine."""
         sent_call = self._sent(actor, callee, args, kwargs)
         if sent_call is None:
             failed = FailedAnswer(cast("Exception", actor.creation_error))
@@ -250,27 +243,27 @@ class MethodCalls:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> SentCall | None:
-        """Sends a call; None if its actor was never made."""
+        """Sends a call; returns None if its actor was never created."""
         where = f"{actor.label}.{callee.name}"
         headers = headers_to_send(callee, self._where)
         listed = callee.options.retry_exceptions
         retried = cast(
             "RetriedErrors", actor.traits.retried if listed is None else listed
         )
-        sent, given = split_refs(callee.name, args, kwargs, headers, retried)
+        sent, values_of_refs = split_refs(callee.name, args, kwargs, headers, retried)
         if actor.creation_error is not None:
             return None
         call = actor.call_of(callee.method)
         sent_at = None
         if callee.keeps_order:
-            sent_at = math.inf if given else time.monotonic()
+            sent_at = math.inf if values_of_refs else time.monotonic()
         try:
             result = call.remote(
-                prepare_call(sent, is_client=self._process.is_client), *given
+                prepare_call(sent, is_client=self._process.is_client), *values_of_refs
             )
         except Exception as error:
             raise unsendable_call(where, sent, error) from error
-        waits = tuple(tasks_among((*args, *kwargs.values()))) if given else ()
+        waits = tuple(tasks_among((*args, *kwargs.values()))) if values_of_refs else ()
         ends_later = callee.method.is_async and not callee.method.is_stream
         pending_call = PendingCall(callee.name, sent_at, waits, ends_later)
         return SentCall(result, where, pending_call, deadline_of(headers))
@@ -283,10 +276,10 @@ class FunctionCalls:
     """Calls functions, for one process.
 
     Args:
-        process: Where its refs are filled.
-        runtime: Gives what holds for the whole runtime.
-        nodes: What the machines have.
-        where: Names a method of the actor whose code calls, for messages.
+        process: Fills their refs.
+        runtime: Returns the configuration of the runtime.
+        nodes: The resources of the machines.
+        where: Returns the name of the calling method, for messages.
     """
 
     def __init__(
@@ -331,7 +324,7 @@ class FunctionCalls:
         """Calls a function that yields; see Engine.
 
         Raises:
-            TaskUnschedulableError: It can run nowhere.
+            TaskUnschedulableError: It can run on no machine.
             UnsupportedOptionError: This process is a client.
         """
         error = self._unschedulable(spec)
@@ -349,7 +342,7 @@ class FunctionCalls:
         return stream
 
     def _unschedulable(self, spec: FunctionSpec) -> TaskUnschedulableError | None:
-        """Why a function can run nowhere, if that is so."""
+        """Returns the error of a function that can run on no machine."""
         if self._runtime().waits:
             return None
         why = self._nodes.fault(spec.name, spec.options)
@@ -361,38 +354,37 @@ class FunctionCalls:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> tuple[Any, Deadline | None]:
-        """Sends a call; gives what Ray gave for it, and its deadline."""
+        """Sends a call; returns Ray's ref or generator, and the deadline."""
         label = spec.name
         headers = headers_to_send(spec, self._where)
-        sent, given = split_refs(label, args, kwargs, headers, spec.options.retried)
+        sent, values_of_refs = split_refs(
+            label, args, kwargs, headers, spec.options.retried
+        )
         call = self._runs.get(spec)
         if call is None:
-            call = self._runs[spec] = _made(spec, label)
+            call = self._runs[spec] = _remote_function(spec, label)
         source = self._sources.pickled(f"the function {label}", spec.source)
         try:
             begin = self._process.entry_points.function
             sent_call = prepare_call(sent, is_client=self._process.is_client)
-            called = call.remote(begin, self._runtime(), source, sent_call, *given)
+            called = call.remote(
+                begin, self._runtime(), source, sent_call, *values_of_refs
+            )
         except Exception as error:
             raise unsendable_call(label, sent, error) from error
         return called, deadline_of(headers)
 
 
-def _made(spec: FunctionSpec, label: str) -> Any:
-    """Makes Ray's remote function for a function of the user's."""
+def _remote_function(spec: FunctionSpec, label: str) -> Any:
+    """Makes the Ray function that calls a function of the user."""
     options = spec.options
     decorate: Any = ray.remote
     if options.max_calls is not None:
         decorate = ray.remote(max_calls=options.max_calls)
     keywords = function_options(label, options, is_stream=spec.is_stream)
-    if options.group is not None:
-        keywords["scheduling_strategy"] = bundle_strategy(
-            options.group.id,
-            options.placement_group_bundle_index,
-            captures=bool(options.placement_group_capture_child_tasks),
-        )
-    made = decorate(yield_function if spec.is_stream else run_function)
-    return made.options(retry_exceptions=[RetryableFailure], **keywords)
+    keywords["scheduling_strategy"] = scheduling_strategy(options)
+    function = decorate(yield_function if spec.is_stream else run_function)
+    return function.options(retry_exceptions=[RetryableFailure], **keywords)
 
 
 def run_function(
@@ -402,14 +394,14 @@ def run_function(
     sent: CallMessage | PickledValue,
     *values: Any,
 ) -> Any:
-    """Calls the user's function in a worker of Ray's.
+    """Calls the user's function in a Ray worker.
 
     Args:
-        begin: Makes the process one of the runtime's.
-        runtime: What holds for the whole runtime.
+        begin: Prepares the process for the runtime.
+        runtime: The configuration of the runtime.
         source: The function.
-        sent: Its arguments.
-        *values: The values of the refs among them.
+        sent: The call.
+        *values: The values of the refs among its arguments.
     """
     begin(runtime)
     call, args, kwargs = read_call(sent, values)
@@ -435,12 +427,12 @@ def yield_function(
 
 @contextmanager
 def _entered(source: PickledValue, sent: CallMessage) -> Generator[Callable[..., Any]]:
-    """The user's function, where it is being called."""
+    """Enters the call, and yields the user's function."""
     before = running.get()
     try:
         enter_call(next(_numbers), sent, sent.name)
-        found = unpickle_value(source)
-        yield getattr(found, "__wrapped__", found)
+        function = unpickle_value(source)
+        yield getattr(function, "__wrapped__", function)
     except Exception as error:  # noqa: BLE001  # the user's code
         where = f"{sent.name} (pid {os.getpid()})"
         raise failure_of(error, where, sent.retried) from None

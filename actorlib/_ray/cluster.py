@@ -1,7 +1,4 @@
-"""Connects to a cluster, or starts one on this machine, and runs the engine on it.
-
-The engine is that of the user's program, from the connection to the cluster to its end.
-"""
+"""Connects to a cluster or starts one here, and makes the owner's engine."""
 
 from __future__ import annotations
 
@@ -52,11 +49,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("actorlib")
 _PATIENCE = 5.0
-"""Seconds that a machine is given to answer at all."""
+"""Seconds in which a machine has to accept a connection."""
 _TRIES = 5
 _HOST = re.compile(r"(?P<host>\[.*\]|[^:/]+):(?P<port>\d+)")
 _HERE = "local"
-"""What Ray calls a cluster that is to be started on this machine."""
+"""Ray's address for a new cluster on this machine."""
 _DECLARED = ("num_cpus", "num_gpus", "memory", "resources", "object_store_memory")
 
 
@@ -64,10 +61,10 @@ _DECLARED = ("num_cpus", "num_gpus", "memory", "resources", "object_store_memory
 class ClusterConnection:
     """Connects this process to a cluster and disconnects it, on one thread.
 
-    The thread lives in between, also while the interpreter goes down. Linux kills the
-    processes of a cluster that Ray has started here as soon as the thread ends that has
-    started them. The threads of an executor end before the handlers of ``atexit`` run:
-    Ray's own handler then waited 15 s and more for processes that were dead.
+    The thread lives in between, even while the interpreter ends: Linux kills the
+    processes of a cluster that Ray has started here when the thread ends that has
+    started them. The threads of an executor end before the handlers of ``atexit`` run,
+    and Ray's handler then waited 15 s and more for dead processes.
     """
 
     def __init__(self) -> None:
@@ -81,13 +78,13 @@ class ClusterConnection:
             done, work = self._jobs.get()
             try:
                 work()
-            except BaseException as error:  # noqa: BLE001  # raised where it is waited for
+            except BaseException as error:  # noqa: BLE001  # raised in the waiting thread
                 done.set_exception(error)
             else:
                 done.set_result(None)
 
     def do(self, work: Callable[[], None]) -> Future[None]:
-        """Does something on the thread; it cannot be cancelled."""
+        """Runs a function on the thread; it cannot be cancelled."""
         done: Future[None] = Future()
         done.set_running_or_notify_cancel()
         self._jobs.put((done, work))
@@ -97,7 +94,7 @@ class ClusterConnection:
         """Leaves the cluster, or ends it if it was started here."""
         if self._thread.is_alive():
             return self.do(_leave)
-        done: Future[None] = Future()  # a fork, which has no such thread, or the second
+        done: Future[None] = Future()  # a fork without the thread, or a second call
         _leave()
         done.set_result(None)
         return done
@@ -111,15 +108,16 @@ async def connect(options: RuntimeOptions, address: str | None) -> ClusterConnec
     """Connects this process to a cluster.
 
     Args:
-        options: What was said of the runtime.
-        address: Where the cluster is; None starts one on this machine.
+        options: The options of the runtime.
+        address: The address of the cluster; None starts one on this machine.
 
     Returns:
         The connection, to be closed.
 
     Raises:
-        ClusterError: There is none, it does not let us in, or it is another Ray's.
-        RuntimeError: This process is connected by Ray itself.
+        ClusterError: There is no cluster, it refuses the connection, or it has another
+            version of Ray.
+        RuntimeError: This process is connected by ``ray.init()`` already.
     """
     if ray.is_initialized():
         raise RuntimeError(
@@ -131,8 +129,7 @@ async def connect(options: RuntimeOptions, address: str | None) -> ClusterConnec
         declared = [n for n in _DECLARED if getattr(options, n) is not None]
         if declared:
             _log.warning(
-                "the cluster at %r says itself what its machines have: init(%s) is not "
-                "looked at",
+                "the cluster at %r has its own resources: init(%s) has no effect",
                 address,
                 ", ".join(f"{name}=" for name in declared),
             )
@@ -141,56 +138,56 @@ async def connect(options: RuntimeOptions, address: str | None) -> ClusterConnec
     try:
         await asyncio.shield(connecting)
     except BaseException as error:
-        await asyncio.wait([connecting])  # a thread cannot be called back
-        await asyncio.wrap_future(connection.close())  # it may be half connected
+        await asyncio.wait([connecting])  # a thread cannot be cancelled
+        await asyncio.wrap_future(connection.close())  # it may be partly connected
         if isinstance(error, Exception) and not isinstance(error, ClusterError):
-            raise _translated(address, error) from error
+            raise _connection_error(address, error) from error
         raise
     return connection
 
 
 async def _check_answer(address: str) -> None:
-    """Looks whether anybody listens there: Ray itself would try for a long time."""
+    """Connects to the address once: Ray itself would try for a long time."""
     if address == "auto":
         return
-    found = _HOST.fullmatch(address.removeprefix(PREFIX))
-    if found is None:
+    match = _HOST.fullmatch(address.removeprefix(PREFIX))
+    if match is None:
         raise ClusterError(
-            f"address={address!r} is none: write 'auto' for the cluster of this "
-            "machine, a host and a port ('10.0.0.5:6379'), or from a machine that is "
-            "none of the cluster those of a client server ('ray://10.0.0.5:10001')"
+            f"address={address!r} is not an address: write 'auto' for the cluster of "
+            "this machine, a host and a port ('10.0.0.5:6379'), or outside of the "
+            "cluster those of a client server ('ray://10.0.0.5:10001')"
         )
-    host, port = found["host"].strip("[]"), int(found["port"])
+    host, port = match["host"].strip("[]"), int(match["port"])
     try:
         async with asyncio.timeout(_PATIENCE):
             _, writer = await asyncio.open_connection(host, port)
     except (OSError, TimeoutError) as error:
-        why = str(error) or f"nobody answered within {_PATIENCE:g} s"
-        raise _translated(address, ConnectionError(why)) from error
+        why = str(error) or f"no answer within {_PATIENCE:g} s"
+        raise _connection_error(address, ConnectionError(why)) from error
     writer.close()
     await writer.wait_closed()
 
 
-def _translated(address: str | None, error: Exception) -> ClusterError:
+def _connection_error(address: str | None, error: Exception) -> ClusterError:
     version, python = ray.__version__, platform.python_version()
     return connection_error(address, str(error), version, python)
 
 
 def _init(options: RuntimeOptions, address: str | None) -> None:
-    theirs = logging.getLogger("ray")
-    level = theirs.level
-    theirs.setLevel(logging.ERROR)  # it warns of the thread that it is called from
+    logger = logging.getLogger("ray")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # it warns of calls outside of the main thread
     try:
         if address is not None and address.startswith(PREFIX):
             _init_client(options, address)
         else:
             _init_driver(options, address)
     finally:
-        theirs.setLevel(level)
+        logger.setLevel(level)
 
 
 def _init_client(options: RuntimeOptions, address: str) -> None:
-    for left in reversed(range(_TRIES)):
+    for tries_left in reversed(range(_TRIES)):
         try:
             connect_client(
                 address,
@@ -200,10 +197,10 @@ def _init_client(options: RuntimeOptions, address: str) -> None:
             )
             break
         except Exception as error:
-            if not left or not is_transient(error):
+            if not tries_left or not is_transient(error):
                 raise
-            ray.shutdown()  # it may be half connected
-    # Whether the cluster has actorlib is not seen before somebody there needs it.
+            ray.shutdown()  # it may be partly connected
+    # Fails if actorlib is not installed on the cluster.
     ClusterQuery(is_client=True)(os.getpid)
 
 
@@ -230,24 +227,24 @@ def _init_driver(options: RuntimeOptions, address: str | None) -> None:
 
 
 def own_path() -> list[str]:
-    """Lists where this program's modules are, besides Python's own places.
+    """Lists the import paths of this program without those of Python itself.
 
-    Workers look there too, as far as their machines have it.
+    Workers import from them, too, if their machines have them.
     """
     installed = (sys.prefix, sys.base_prefix, sys.exec_prefix)
     return [path for path in sys.path if path and not path.startswith(installed)]
 
 
-def _nbytes(said: float | str | None) -> int | None:
-    return None if said is None else bytes_of(MEMORY, said)
+def _nbytes(size: float | str | None) -> int | None:
+    return None if size is None else bytes_of(MEMORY, size)
 
 
 class OwnerEngine(RayEngine, RuntimeEngine):
     """The engine of the process that has started the runtime; see RuntimeEngine.
 
     Args:
-        options: What was said of the runtime.
-        connection: The connection to the cluster; closed at the end.
+        options: The options of the runtime.
+        connection: The connection to the cluster; it is closed at the end.
     """
 
     refusals: Mapping[str, Refusal] = {
@@ -282,18 +279,18 @@ class OwnerEngine(RayEngine, RuntimeEngine):
         raise UnsupportedOptionError(f"{api_name}: {feature.on_ray}")
 
     def abandon(self) -> Callable[[], None]:
-        """Leaves the cluster, where the loop is closed; its actors end with that."""
+        """Leaves the cluster after the loop was closed, which ends its actors."""
         self.close()
         return lambda: self._connection.close().result()
 
     async def aclose(self) -> None:
-        """Ends every actor of this program, the busy ones after a grace."""
+        """Ends all actors of this program, busy ones after the grace."""
         try:
             living = [] if self.process.is_lost else self.living()
             ending = [self.end(key) for key in living]
             if ending:
                 await asyncio.wait(ending, timeout=self._grace)
-        except ConnectionError as error:  # its server's end is that of its actors
+        except ConnectionError as error:  # the actors ended with the client server
             _log.warning("the runtime ends without its cluster: %s", error)
         finally:
             self.close()
@@ -301,9 +298,9 @@ class OwnerEngine(RayEngine, RuntimeEngine):
 
     @on_loop
     def snapshot(self) -> Snapshot:
-        """What the cluster has and what lives in it; see RuntimeEngine.
+        """Returns the resources and actors of the cluster; see RuntimeEngine.
 
-        Ray does not tell who waits, and for what: ``ray status`` does.
+        Waiting requests are missing: only ``ray status`` lists them.
         """
         return Snapshot(
             total=self.total(),
@@ -316,10 +313,9 @@ class OwnerEngine(RayEngine, RuntimeEngine):
 
     @on_loop
     def calls(self) -> list[CallInfo]:
-        """The calls of actors that this program waits for; see RuntimeEngine.
+        """Returns the unanswered calls of actors by this program; see RuntimeEngine.
 
-        Of those that actors have made, ``ray list tasks`` tells, where the cluster has
-        its dashboard.
+        ``ray list tasks`` lists those by actors, if the cluster has its dashboard.
         """
         return list(pending_calls(self.process.pending))
 
@@ -329,32 +325,33 @@ class OwnerEngine(RayEngine, RuntimeEngine):
         most: int | None = None,
         actor: ActorId | None = None,
     ) -> tuple[AllCalls, int]:
-        """The same: Ray's actors are asked nothing; see RuntimeEngine."""
+        """Returns the same: Ray's actors are not queried; see RuntimeEngine."""
         del patience
-        found = [
+        calls = [
             call
             for call in self.calls()
             if actor is None or call.actor_id == actor.hex()
         ]
-        listed = found[:most]
-        return AllCalls(listed), len(found) - len(listed)
+        listed = calls[:most]
+        return AllCalls(listed), len(calls) - len(listed)
 
     @on_loop
     def explain(self, actor: ActorId) -> str:
-        """Where an actor is, or what it asks; see RuntimeEngine."""
+        """Describes the machine or the request of an actor; see RuntimeEngine."""
         self.process.check()
         return self._explainer.actor(self.actor(actor))
 
     @on_loop
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
-        """Which machines an actor, or a call, could go to now; see RuntimeEngine."""
+        """Describes the machines for an actor or a call; see RuntimeEngine."""
         self.process.check()
-        asked = options.worker if isinstance(options, FunctionOptions) else options
-        return self._explainer.survey(label, asked)
+        if isinstance(options, FunctionOptions):
+            options = options.worker
+        return self._explainer.survey(label, options)
 
     @on_loop
     def explain_group(self, group: GroupId) -> str:
-        """Where the bundles of a group are, or what it asks; see RuntimeEngine."""
+        """Describes the machines or the request of a group; see RuntimeEngine."""
         self.process.check()
         return self._explainer.group(group.hex())
 
@@ -363,13 +360,13 @@ async def start(options: RuntimeOptions, address: str | None) -> OwnerEngine:
     """Connects to a cluster, or starts one, and makes the engine of this process.
 
     Raises:
-        ClusterError: There is no cluster there.
-        UnsupportedOptionError: It is to make shares hold, which Ray does not.
+        ClusterError: There is no cluster at the address.
+        UnsupportedOptionError: Enforcement is requested, which Ray does not have.
     """
     if options.enforcement not in ("auto", "off"):
         raise UnsupportedOptionError(
-            f"init(enforcement={options.enforcement!r}): Ray keeps books of shares and "
-            "makes none hold. Leave it out, or use the local engine"
+            f"init(enforcement={options.enforcement!r}): Ray counts shares and does "
+            "not enforce them. Leave it out, or use the local engine"
         )
     connection = await connect(options, address)
     install_serializers()

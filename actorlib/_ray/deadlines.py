@@ -1,8 +1,8 @@
-"""Converts deadlines of calls for their way from one machine to another.
+"""Converts deadlines of calls between machines.
 
-On one machine a deadline is a time by ``time.monotonic()``. On its way it is one by
-the clocks of the machines, which are taken to agree; where they do not, a call never
-gets more time than it had when it was sent.
+On one machine a deadline is a time by ``time.monotonic()``. Between machines it is a
+clock time. If the clocks differ, a call never gets more time than it had when it was
+sent.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def to_clock_time(
     headers: Mapping[str, Any], now: float, clock: float
 ) -> Mapping[str, Any]:
-    """The headers of a call as they are sent.
+    """Converts the headers of a call for sending.
 
     Args:
-        headers: The same, as they hold in this process.
+        headers: The headers in this process.
         now: The time by ``time.monotonic()``.
         clock: The same time by ``time.time()``.
     """
@@ -29,23 +29,17 @@ def to_clock_time(
     if deadline is None:
         return headers
     when, seconds, giver = deadline
-    left = when - now
-    return {**headers, "deadline": (clock + left, left, seconds, giver)}
+    rest = when - now
+    return {**headers, "deadline": (clock + rest, rest, seconds, giver)}
 
 
 def from_clock_time(
     headers: Mapping[str, Any], now: float, clock: float
 ) -> Mapping[str, Any]:
-    """The headers of a call as they hold where it arrives.
-
-    Args:
-        headers: What came.
-        now: The time by ``time.monotonic()``.
-        clock: The same time by ``time.time()``.
-    """
-    came = headers.get("deadline")
-    if came is None:
+    """Converts the headers of a received call; see ``to_clock_time``."""
+    deadline = headers.get("deadline")
+    if deadline is None:
         return headers
-    end, left, seconds, giver = came
-    when = now + min(left, end - clock)
+    end, rest, seconds, giver = deadline
+    when = now + min(rest, end - clock)
     return {**headers, "deadline": (when, seconds, giver)}

@@ -1,8 +1,4 @@
-"""Implements Engine on Ray, in every process of a cluster.
-
-It makes the classes of hosts, one for each interface, and asks a host whether its actor
-is ready, or has ended.
-"""
+"""Implements Engine on Ray, in each process of a cluster."""
 
 from __future__ import annotations
 
@@ -40,7 +36,7 @@ from actorlib._ray.messages import HostConfig
 from actorlib._ray.options import actor_options, refuse_hooks
 from actorlib._ray.pickled import PickledSources, check_pickled_by_ray, pickle_value
 from actorlib._ray.placement_groups import RayPlacementGroups
-from actorlib._ray.ray_api import bundle_strategy, id_of, ray
+from actorlib._ray.ray_api import id_of, ray, scheduling_strategy
 from actorlib._ray.refs import FailedAnswer, RayTask
 from actorlib._ray.state import ActorDirectory, ClusterNodes, granted
 from actorlib._wire.errors import unsendable_error
@@ -81,22 +77,22 @@ _SUSPENSION = Refusal(
 class HostClasses:
     """Makes Ray's actor classes, each exported to the cluster once.
 
-    What a class carries is what somebody needs who finds an actor of it by name.
+    A class has the attributes that a process needs which finds an actor by name.
     """
 
     def __init__(self) -> None:
-        self._made: dict[bytes, Any] = {}
+        self._classes: dict[bytes, Any] = {}
 
     def of(self, spec: ActorSpec) -> Any:
-        """The class for an actor."""
+        """Returns the class for an actor."""
         options, interface = spec.options, spec.interface
         traits = traits_of(spec)
         groups = {} if interface.is_async else dict(options.concurrency_groups or {})
         key = dump((interface, traits, groups))
-        made = self._made.get(key)
-        if made is None:
+        ray_class = self._classes.get(key)
+        if ray_class is None:
             base = AsyncActorHost if interface.is_async else ActorHost
-            # By this name the dashboard and Ray's own messages know the actor.
+            # The dashboard and Ray's messages show this name.
             host = type(
                 interface.class_name,
                 (base,),
@@ -104,12 +100,12 @@ class HostClasses:
             )
             host.__module__ = base.__module__
             decorate = ray.remote(concurrency_groups=groups) if groups else ray.remote
-            made = self._made[key] = decorate(host)
-        return made
+            ray_class = self._classes[key] = decorate(host)
+        return ray_class
 
 
 def traits_of(spec: ActorSpec) -> ActorTraits:
-    """Gives the options of an actor that its callers need."""
+    """Returns the options of an actor that its callers need."""
     interface, options = spec.interface, spec.options
     return ActorTraits(
         interface.class_name, interface.is_async, options.max_restarts, options.retried
@@ -125,15 +121,15 @@ def host_config(
     *,
     hides: bool,
 ) -> HostConfig:
-    """Gives what a host needs to make its actor, besides the arguments.
+    """Makes the configuration of a host.
 
     Args:
-        spec: What is known of it.
+        spec: The actor.
         source: Its class.
-        context: Where the code runs that makes it.
-        runtime: What holds for the whole runtime.
-        entry_points: What is called in its process.
-        hides: Whether accelerators that it did not ask for are closed to it.
+        context: The context of the code that creates it.
+        runtime: The configuration of the runtime.
+        entry_points: The functions that are called in its process.
+        hides: Whether accelerators that it did not request are hidden from it.
     """
     options, interface = spec.options, spec.interface
     limits = options.limits(is_async=interface.is_async) if interface.is_async else {}
@@ -153,26 +149,22 @@ def host_config(
 
 
 class ActorLifecycle:
-    """Waits for actors to be ready, and ends them.
-
-    Args:
-        process: Where its refs are filled.
-    """
+    """Waits until actors are ready, and ends them."""
 
     def __init__(self, process: ProcessState) -> None:
         self._process = process
 
     def ready(self, actor: Actor) -> ObjectRef[Any]:
-        """Done when the actor is ready; see Engine."""
+        """Returns a ref that is done when the actor is ready; see Engine."""
         if actor.creation_error is not None or actor.died is not None:
             error = cast("BaseException", actor.creation_error or actor.died)
             return self._task(actor).filled(FailedAnswer(error))
         if actor.readiness is None:
-            actor.readiness = self.asked_ready(actor)
+            actor.readiness = self.query_ready(actor)
         return actor.readiness
 
-    def asked_ready(self, actor: Actor) -> ObjectRef[Any]:
-        """Asks for the first sign of life; a restart is waited for."""
+    def query_ready(self, actor: Actor) -> ObjectRef[Any]:
+        """Calls ``ready`` of the host; waits for a restart, too."""
 
         def read(answer: Any) -> Any:
             if isinstance(answer, str):
@@ -188,10 +180,10 @@ class ActorLifecycle:
         return ref
 
     def end(self, actor: Actor) -> ObjectRef[None]:
-        """Ends the actor behind what it was sent; see Engine."""
+        """Ends the actor after the calls that it was sent; see Engine."""
         if actor.handle is None:
             return self._task(actor).filled(None)
-        # A client's handles have no other way than what the host itself has.
+        # A client's handles have only the methods of the host.
         end = (
             actor.handle.leave
             if self._process.is_client
@@ -212,9 +204,9 @@ class ActorLifecycle:
         return ref
 
     def _ask_until_gone(self, actor: Actor, done: RayTask, *, restart: bool) -> None:
-        """Asks for a sign of life; its process is gone when there is none from it.
+        """Calls ``ready`` until it fails, which shows that the process has ended.
 
-        Ray kills behind the back of whoever asks it to, so the first ones may come.
+        ``ray.kill`` returns before the end, so the first calls may succeed.
         """
         before = actor.incarnation
 
@@ -233,7 +225,7 @@ class ActorLifecycle:
 
 
 def _gone(answer: Any) -> None:
-    """What an ending comes to: whatever Ray says of it, the actor is gone."""
+    """Ignores the answer: in any case the actor has ended."""
     del answer
 
 
@@ -241,31 +233,26 @@ _HIDES = "ACTORLIB_HIDE_DEVICES"
 
 
 class RayEngine(Engine):
-    """Has Ray run actors; see Engine.
-
-    Args:
-        process: Where the refs of this process are filled.
-        context: Where its code is running.
-        runtime: What holds for the whole runtime.
+    """Runs actors on Ray; see Engine.
 
     Attributes:
-        process: The same.
-        context: The same.
-        runtime: The same.
-        query: How it asks what Ray knows.
-        nodes: What the machines have.
-        own_interface: The methods of the actor whose process this is.
-        traits: What its callers have to know.
-        heritage: What all inherit that is made here, if that was said of the runtime.
-        portal: The process, which runs the verbs on the loop of the user's program.
+        process: Fills the refs of this process.
+        context: The context of its code.
+        runtime: The configuration of the runtime.
+        query: Runs queries about the cluster.
+        nodes: The resources of the machines.
+        own_interface: The methods of the actor of this process.
+        traits: The options of that actor that callers need.
+        heritage: The environment that actors and functions inherit, if any.
+        portal: The process, which runs operations on the loop of the user's program.
     """
 
     refusals: Mapping[str, Refusal] = {
         **Engine.refusals,
         "share": Refusal(
-            "handle.share is known on the local and the inline engine. Ray keeps books "
-            "of shares and makes none hold; actorlib.get_gpu_ids() in the actor says "
-            "which devices it has",
+            "handle.share is known on the local and the inline engine. Ray counts "
+            "shares and does not enforce them; actorlib.get_gpu_ids() in the actor "
+            "returns its devices",
             RuntimeError,
         ),
         "loads": _REPLICAS,
@@ -309,18 +296,13 @@ class RayEngine(Engine):
         refuse_hooks(label, cast("Any", spec.source).__wrapped__)
         keywords = actor_options(label, options, is_async=spec.interface.is_async)
         traits = traits_of(spec)
-        sent, given = split_refs("__init__", spec.args, spec.kwargs)
+        sent, values = split_refs("__init__", spec.args, spec.kwargs)
         source = self._sources.pickled(f"the actor class {label}", spec.source)
         why = None if self.runtime.waits else self.nodes.fault(label, options)
         if why is not None:
             stillborn = Actor(None, os.urandom(16), traits, why)
             return key_of(stillborn, self.process.entry_points)
-        if options.group is not None:
-            keywords["scheduling_strategy"] = bundle_strategy(
-                options.group.id,
-                options.placement_group_bundle_index,
-                captures=bool(options.placement_group_capture_child_tasks),
-            )
+        keywords["scheduling_strategy"] = scheduling_strategy(options)
         hides = options.accelerators != "inherit" and (
             options.accelerators == "hide" or os.environ.get(_HIDES, "1") != "0"
         )
@@ -328,11 +310,11 @@ class RayEngine(Engine):
         config = host_config(
             spec, source, self.context, self.runtime, entry_points, hides=hides
         )
-        handle = self._made(spec, keywords, config, sent, given)
+        handle = self._made(spec, keywords, config, sent, values)
         actor = self._actors.of(handle, traits)
-        actor.readiness = self._lifecycle.asked_ready(actor)
+        actor.readiness = self._lifecycle.query_ready(actor)
         actor.requested = str(options.request)
-        # One that was there already is another's.
+        # An existing one belongs to another process.
         actor.is_own = not (options.is_detached or options.get_if_exists)
         return key_of(actor, self.process.entry_points)
 
@@ -342,14 +324,14 @@ class RayEngine(Engine):
         keywords: Mapping[str, Any],
         config: HostConfig,
         sent: CallMessage,
-        given: list[Any],
+        values: list[Any],
     ) -> Any:
         label = spec.interface.class_name
-        made = self._classes.of(spec).options(**keywords)
+        ray_class = self._classes.of(spec).options(**keywords)
         try:
-            going = prepare_call(sent, is_client=self.process.is_client)
-            handle = made.remote(config, going, *given)
-            id_of(handle)  # a client server says only now whether it was made
+            call = prepare_call(sent, is_client=self.process.is_client)
+            handle = ray_class.remote(config, call, *values)
+            id_of(handle)  # raises, with a client, if it was not created
         except ray.exceptions.ActorAlreadyExistsError:
             where = spec.options.namespace or self.context.namespace
             raise ActorAlreadyExistsError(
@@ -365,17 +347,16 @@ class RayEngine(Engine):
         name, namespace = spec.options.name, spec.options.namespace
         with suppress(ActorNotFoundError):
             return self.find(cast("str", name), namespace)
-        # Two who come here at once are given one actor, by Ray.
+        # Ray returns one actor to two callers that do this at once.
         return self._hold(self.create(spec), spec.interface, name)
 
     @on_loop
     def find(self, name: str, namespace: str | None) -> HandlePin:
         self._check()
         where = namespace or self.context.namespace
-        found = self._directory.find(name, where)
-        return self._hold(
-            self.key_of(found.handle, found.traits), found.interface, name
-        )
+        actor = self._directory.find(name, where)
+        key = self.key_of(actor.handle, actor.traits)
+        return self._hold(key, actor.interface, name)
 
     @on_loop
     def names(self) -> list[tuple[str, str]]:
@@ -452,7 +433,7 @@ class RayEngine(Engine):
         return self.ref_of(ray_ref)
 
     def borrow(self, object_id: ObjectId) -> NoReturn:
-        """Nothing arrives by its id: Ray's own refs travel; see Engine."""
+        """Refuses: Ray sends its own refs, and no ids; see Engine."""
         raise ActorHandleNotFoundError(
             f"the ref {object_id.hex()} is of another engine's runtime"
         )
@@ -477,16 +458,16 @@ class RayEngine(Engine):
     # Counting is Ray's.
 
     def retain(self, actor: CountedId) -> None:
-        """Nothing: an id holds Ray's handle, and Ray counts those; see Engine."""
+        """Does nothing: an id holds Ray's handle, which Ray counts; see Engine."""
 
     def release(self, actor: CountedId) -> None:
-        """Nothing, likewise."""
+        """Does nothing; see ``retain``."""
 
     def note_pickled(self, actor: CountedId) -> None:
-        """Refuses to pickle a handle for anything but Ray, which counts those itself.
+        """Makes sure that a handle is pickled by Ray, which counts it.
 
         Raises:
-            TypeError: It is pickled for something else than Ray.
+            TypeError: It is not.
         """
         del actor
         check_pickled_by_ray("a handle")
@@ -497,7 +478,7 @@ class RayEngine(Engine):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it refuses everything by now."""
+        """Whether the runtime has ended."""
         return self._is_closed
 
     @override
@@ -505,31 +486,29 @@ class RayEngine(Engine):
         self._is_closed = True
         self.process.leave()
 
-    # What arrives.
+    # Received handles and refs.
 
     def key_of(self, handle: Any, traits: ActorTraits) -> ActorId:
-        """The id of an actor, by Ray's handle."""
+        """Returns the id of the actor of a Ray handle."""
         return key_of(self._actors.of(handle, traits), self.process.entry_points)
 
     def ref_of(self, ray_ref: Any) -> ObjectRef[Any]:
-        """A ref, by Ray's."""
+        """Returns the ref of a Ray ref."""
         return RayTask(self.process, ray_ref, "what a ref stands for").borrowed()
 
-    # Within.
-
     def _where(self, method: str) -> str:
-        """Names a method of this actor, or a function that runs here."""
+        """Returns the name of a method of this actor, or of a function."""
         label = self.context.class_name
         return Label(label).method(method) if label else method
 
     def actor(self, actor: ActorId) -> Actor:
-        found = getattr(actor, "actor", None)
-        if not isinstance(found, Actor):
+        state = getattr(actor, "actor", None)
+        if not isinstance(state, Actor):
             raise ActorHandleNotFoundError(
-                f"actor {actor.hex()} is of another runtime: create it anew in the one "
-                "that runs now"
+                f"actor {actor.hex()} belongs to another runtime: create it again in "
+                "the one that runs now"
             )
-        return found
+        return state
 
     def _hold(self, key: ActorId, interface: Interface, name: str | None) -> HandlePin:
         return HandlePin(self, key, interface, name)
@@ -537,13 +516,13 @@ class RayEngine(Engine):
     def _check(self) -> None:
         if self._is_closed:
             raise ActorHandleNotFoundError(
-                "this runtime was shut down: create the actor anew in the one that "
+                "this runtime was shut down: create the actor again in the one that "
                 "runs now"
             )
         self.process.check()
 
     def living(self) -> list[ActorId]:
-        """The actors that this process has made and that are not known to be dead."""
+        """Lists the actors of this process that are not known to be dead."""
         return [
             key_of(actor, self.process.entry_points)
             for actor in self._actors
@@ -551,7 +530,7 @@ class RayEngine(Engine):
         ]
 
     def close(self) -> None:
-        """Refuses everything from now on; what has no answer gets none."""
+        """Refuses all operations from now on, and fails unanswered calls."""
         self._is_closed = True
         for task in list(self.process.pending):
             task.fail(_shut_down())

@@ -56,7 +56,7 @@ HANDLED: Mapping[str, str] = {
     "placement_group": "a scheduling strategy of Ray's",
     "placement_group_bundle_index": "likewise",
     "placement_group_capture_child_tasks": "likewise",
-    "scheduling_strategy": "says the same as the three above",
+    "scheduling_strategy": "Ray's, or says the same as the three above",
     "max_pending_calls": "the caller counts, as everywhere",
     "timeout": "the caller keeps the time",
     "detach": "the caller's generator runs on",

@@ -25,6 +25,8 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from actorlib._options.actor_options import CommonOptions
+
 T = TypeVar("T")
 
 ray: Any = _ray
@@ -150,12 +152,16 @@ def group_of(group: bytes) -> Any:
     return importlib.import_module("ray.util.placement_group").PlacementGroup(number)
 
 
-def bundle_strategy(group: bytes, index: int, *, captures: bool) -> Any:
-    """Ray's strategy for what is placed in a bundle of a group."""
+def scheduling_strategy(options: CommonOptions) -> Any:
+    """Ray's strategy for an actor or a call: a bundle of a group, a word, or None."""
+    if options.group is None:
+        return options.scheduling_strategy
     return ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
-        group_of(group),
-        placement_group_bundle_index=index,
-        placement_group_capture_child_tasks=captures,
+        group_of(options.group.id),
+        placement_group_bundle_index=options.placement_group_bundle_index,
+        placement_group_capture_child_tasks=bool(
+            options.placement_group_capture_child_tasks
+        ),
     )
 
 

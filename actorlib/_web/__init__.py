@@ -2,12 +2,12 @@
 
 In reading order:
 
-* ``address``: where a page is served: a host and a port.
-* ``guard``: who may ask: by the token in the address, and by the host that was meant.
-* ``looks``: makes of what a runtime tells what the page shows, with rates.
-* ``watch``: looks at a runtime for as long as somebody watches.
-* ``questions``: asks about one actor: its stack, its calls, why it waits; or ends it.
-* ``application``: what is served where.
-* ``uvicorn_server``: has uvicorn serve, without what it does to the program around it.
+* ``address``: the host and port of a page.
+* ``guard``: authorizes requests by the token in the address and by the host.
+* ``looks``: converts samples of a runtime to the content of the page, with rates.
+* ``watch``: takes samples while a page is open.
+* ``questions``: queries about one actor: its stack, calls, logs, placement; kills it.
+* ``application``: the routes.
+* ``uvicorn_server``: runs uvicorn without its effects on the program.
 * ``server``: listens, and serves in a thread of its own.
 """

@@ -1,4 +1,4 @@
-"""Where a page is served, as the user wrote it: a host and a port."""
+"""The host and port of a page."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class WebAddress(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether nobody but this machine comes there."""
+        """Whether only this machine can connect to it."""
         return is_loopback(self.host)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine alone; of names only ``localhost`` is."""
+    """Whether a host is a loopback address; of names only ``localhost`` is one."""
     if host.lower() == LOCALHOST:
         return True
-    from ipaddress import ip_address  # noqa: PLC0415  # few ask
+    from ipaddress import ip_address  # noqa: PLC0415  # few need it
 
     try:
         return ip_address(host).is_loopback
@@ -45,15 +45,15 @@ def is_loopback(host: str) -> bool:
 
 
 def web_address(name: str, text: object) -> WebAddress:
-    """Reads where a page is to be served.
+    """Parses the host and port of a page.
 
     Args:
-        name: What the option is called, for messages.
+        name: The name of the option, for messages.
         text: ``"127.0.0.1:8265"``, ``"localhost:0"``, ``"[::1]:0"``.
 
     Raises:
-        TypeError: It is no text.
-        ValueError: It is no host and port.
+        TypeError: It is not a string.
+        ValueError: It is not a host and a port.
     """
     if not isinstance(text, str):
         raise TypeError(

@@ -1,12 +1,12 @@
-"""Serves the page, what it shows, and what it asks: an application of ASGI.
+"""Serves the page and its data: an ASGI application.
 
 | path | method | answer |
 |---|---|---|
-| ``/`` | GET | the page: one file with all that it needs |
-| ``/looks`` | GET | what is seen, as events, for as long as one reads |
-| ``/actors/{id}/stack``, ``calls``, ``explain`` | GET | what is asked, in JSON |
+| ``/`` | GET | the page, in one file |
+| ``/looks`` | GET | the samples, as events, while the client reads |
+| ``/actors/{id}/stack``, ``calls``, ``explain`` | GET | the answer, in JSON |
 | ``/actors/{id}/logs`` | GET | its latest lines, or those ``after`` a page |
-| ``/actors/{id}/kill`` | POST | ends the actor: ``{"restart": false}`` |
+| ``/actors/{id}/kill`` | POST | kills the actor: ``{"restart": false}`` |
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from actorlib._web.watch import Ask, Watch
 
 MOST_WATCHING: Final = 16
-"""How many pages may watch at once."""
+"""The most open pages."""
 _PAGE = Path(__file__).with_name("page.html")
 _PARTS = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 _LONGEST_BODY = 1024
@@ -61,9 +61,9 @@ class Application:
     """Serves the page of one runtime.
 
     Args:
-        ask: Asks the runtime.
-        watch: Looks at it.
-        admission: Says who is served.
+        ask: Sends queries to the runtime.
+        watch: Takes samples of it.
+        admission: Authorizes requests.
     """
 
     def __init__(self, ask: Ask, watch: Watch, admission: Admission) -> None:
@@ -86,14 +86,14 @@ class Application:
 
     async def _looks(self, _: Request) -> Response:
         if self._watching >= MOST_WATCHING:
-            said = {"error": f"{MOST_WATCHING} pages watch already"}
-            return JSONResponse(said, status_code=503)
+            refusal = {"error": f"{MOST_WATCHING} pages are open already"}
+            return JSONResponse(refusal, status_code=503)
         return StreamingResponse(
             self._events(), media_type="text/event-stream; charset=utf-8"
         )
 
     async def _events(self) -> AsyncIterator[str]:
-        """Sends looks; who reads slowly misses some, and is sent the latest."""
+        """Yields samples; a client that reads slowly misses some of them."""
         self._watching += 1
         try:
             number = 0
@@ -138,7 +138,7 @@ class Application:
             wrong = {"error": f"send {_KILLS}: {error}"}
             return JSONResponse(wrong, status_code=400)
         except ClientDisconnect:
-            return Response()  # nobody reads it
+            return Response()  # the client has gone
 
         def kill(actor: str) -> Killed:
             return self._questions.kill(actor, is_restarted=is_restarted)
@@ -151,25 +151,25 @@ async def _answered(way: Callable[[str], object], actor: str) -> Response:
         wrong = {"error": "There is no such actor: an id has 32 hex digits."}
         return JSONResponse(wrong, status_code=404)
     try:
-        found = await asyncio.to_thread(way, actor.lower())
+        answer = await asyncio.to_thread(way, actor.lower())
     except RuntimeNotFoundError as error:
-        status, said = 404, str(error)
+        status, reason = 404, str(error)
     except RuntimeUnreachableError as error:
-        status, said = 503, str(error)
+        status, reason = 503, str(error)
     except ValueError as error:
-        status, said = 409, str(error)
+        status, reason = 409, str(error)
     else:
-        # Starlette's own way refuses names that are no UTF-8, as those of files may be.
-        return Response(in_json(PAGE.encode(found)), media_type="application/json")
-    return Response(in_json({"error": said}), status, media_type="application/json")
+        # Starlette's JSONResponse refuses texts that are not UTF-8; file names may be.
+        return Response(in_json(PAGE.encode(answer)), media_type="application/json")
+    return Response(in_json({"error": reason}), status, media_type="application/json")
 
 
 async def _body_of(request: Request) -> bytes:
-    """Reads what was sent.
+    """Reads the body of a request.
 
     Raises:
         ValueError: It is too long.
-        ClientDisconnect: It does not come to its end.
+        ClientDisconnect: The client has gone.
     """
     body = b""
     async for piece in request.stream():
@@ -180,20 +180,20 @@ async def _body_of(request: Request) -> bytes:
 
 
 def _restart_of(body: bytes) -> bool:
-    """Reads whether an actor is to be restarted.
+    """Parses the body of a request to kill an actor.
 
     Raises:
-        ValueError: That is not what the body says.
+        ValueError: It is invalid.
     """
     try:
-        # As pairs, so that a name that comes twice is seen.
+        # As pairs, so that a repeated name is detected.
         pairs: object = json.loads(body, object_pairs_hook=tuple)
     except RecursionError:
         raise ValueError("this is nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"this is not JSON: {error}") from None
     if not isinstance(pairs, tuple):
-        raise ValueError("this is not an object")  # noqa: TRY004  # of who asks
+        raise ValueError("this is not an object")  # noqa: TRY004  # of the client
     match cast("tuple[object, ...]", pairs):
         case ():
             return False
@@ -204,7 +204,7 @@ def _restart_of(body: bytes) -> bool:
 
 
 def headers(page: str) -> dict[str, str]:
-    """Says what a browser may do with the page: run what is in it, and ask us."""
+    """Returns headers that allow the page only its own scripts and this server."""
     hashes: dict[str, list[str]] = {"script": [], "style": []}
     for kind, text in _PARTS.findall(page):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

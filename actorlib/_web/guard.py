@@ -1,13 +1,12 @@
-"""Decides who may ask the page's server, before anything else sees a request.
+"""Authorizes the requests to the page's server.
 
-Who has the address has the token that is in it, and nobody else does: not another user
-of the machine, for whom a port of loopback is as open as for this one. It is sent with
-each request and is in no cookie, since browsers send those of ``127.0.0.1`` to whatever
-listens on any other port there.
+The address of the page contains a token, because a loopback port is open to all users
+of the machine. The token is sent with each request. It is not in a cookie, since
+browsers send the cookies of ``127.0.0.1`` to all ports there.
 
-A page of another site may have its own name point here (DNS rebinding) and would then
-be let through by the browser; so requests name this machine by an address, by
-``localhost``, or by the name that was asked for.
+Another site may let its own name point to this machine (DNS rebinding), so that
+browsers allow its page to send requests. So the host of a request has to be an address,
+``localhost``, or the name of the option.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _OTHER_ORIGIN = "Another site may not ask this.\n"
 
 
 class Refusal(NamedTuple):
-    """Why somebody is not served: a status of HTTP, and words."""
+    """Why a request is refused: an HTTP status, and a text."""
 
     status: int
     words: str
@@ -45,12 +44,12 @@ class Refusal(NamedTuple):
 
 @final
 class Admission:
-    """Says who is served.
+    """Authorizes requests.
 
     Args:
-        token: What the address has to have.
-        address: Where the server listens.
-        names: What this machine is called besides, if it listens beyond itself.
+        token: The token that the address has to contain.
+        address: The address of the server.
+        names: Further names of this machine, if other machines can connect.
     """
 
     def __init__(
@@ -65,19 +64,19 @@ class Admission:
     def refusal(
         self, method: str, query: str, headers: Mapping[str, str]
     ) -> Refusal | None:
-        """Says why a request is not served; None if it is.
+        """Returns why a request is refused, or None.
 
         Args:
-            method: That of HTTP.
-            query: What stands behind the question mark.
-            headers: By name, in lower case.
+            method: The HTTP method.
+            query: The query string.
+            headers: The headers by name, in lower case.
         """
         host = headers.get("host", "")
         if not self._is_ours(_name_of(host)):
             return Refusal(421, _OTHER_HOST)
-        given = parse_qs(query).get("token", [])
-        if len(given) != 1 or not secrets.compare_digest(
-            given[0].encode("utf-8", "surrogatepass"), self._token
+        tokens = parse_qs(query).get("token", [])
+        if len(tokens) != 1 or not secrets.compare_digest(
+            tokens[0].encode("utf-8", "surrogatepass"), self._token
         ):
             return Refusal(401, _NO_TOKEN)
         origin = headers.get("origin")
@@ -92,12 +91,12 @@ class Admission:
             ip_address(name)
         except ValueError:
             return False
-        # An address cannot be made to mean another machine, as a name can.
+        # Unlike a name, an address cannot be redirected to another machine.
         return is_loopback(name) or not self._is_loopback
 
 
 def _name_of(host: str) -> str:
-    """The host of a Host header, without its port."""
+    """Returns the host of a Host header, without the port."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower().removesuffix(".")
@@ -105,13 +104,7 @@ def _name_of(host: str) -> str:
 
 @final
 class Guard:
-    """Lets through who may ask, and says in each answer what browsers may do with it.
-
-    Args:
-        application: What serves them.
-        admission: Who may.
-        headers: What is said in each answer.
-    """
+    """Passes authorized requests on, and adds headers to all answers."""
 
     def __init__(
         self, application: ASGIApp, admission: Admission, headers: Mapping[str, str]
@@ -123,7 +116,7 @@ class Guard:
         ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one request; as ASGI has it."""
+        """Serves one request; see ASGI."""
         if scope["type"] != "http":
             return
         headers = {

@@ -1,8 +1,8 @@
-"""Makes of what a runtime tells what its page shows.
+"""Converts samples of a runtime to the content of its page.
 
-Rates come from two looks: what was counted at one and at the next. How long a call
-takes, with its time in line, follows from how many there were on the average and how
-many were answered a second (Little's law), so that no call is timed for it.
+Rates are the differences of two samples. The time of a call, with its time in the
+queue, follows from the average number of unanswered calls and the answers per second
+(Little's law), so no call is timed for it.
 """
 
 from collections import deque
@@ -22,22 +22,22 @@ from actorlib._rows.rows import RowEncoder
 from actorlib._rows.snapshot import ActorInfo, WorkerGroupInfo
 
 POINTS: Final = 180
-"""How many looks the curves show."""
+"""The number of samples in the curves."""
 MOST_DEAD: Final = 100
-"""How many actors that are dead are shown, the latest."""
+"""The most dead actors that are shown, the latest."""
 _WINDOW = 10
-"""Over so many looks the time that a call takes is averaged."""
+"""The number of samples over which the time of a call is averaged."""
 _GAP = 10.0
-"""Seconds without a look after which curves begin anew."""
+"""Seconds without a sample after which the curves begin again."""
 
 
 class Count(NamedTuple):
-    """What was counted at one look.
+    """The counts of one actor in one sample.
 
     Attributes:
-        made: Calls that were made so far.
-        pending: Calls without an answer.
-        cpu: Seconds of CPU time that the process has had; None if nobody says.
+        made: The calls that were made until then.
+        pending: The unanswered calls.
+        cpu: The CPU time of the process in seconds; None if unknown.
     """
 
     made: int
@@ -46,11 +46,11 @@ class Count(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What was counted of all actors at one look.
+    """The counts of all actors in one sample.
 
     Attributes:
-        at: When, in seconds.
-        actors: By their ids.
+        at: The time, in seconds.
+        actors: The counts by the id of the actor.
     """
 
     at: float
@@ -59,15 +59,15 @@ class Counts(NamedTuple):
 
 @final
 class Rates:
-    """Remembers what was counted at the last looks, and tells rates."""
+    """Computes rates from the counts in the last samples."""
 
     def __init__(self) -> None:
         self._looks: deque[Counts] = deque(maxlen=_WINDOW + 1)
 
     def add(self, counts: Counts) -> bool:
-        """Takes what was counted now; says whether it begins anew.
+        """Adds the counts of a sample; returns True if the history begins again.
 
-        It does if the look before was long ago, or the clock was set back.
+        That is the case if the sample before was long ago or the clock was set back.
         """
         begins = bool(self._looks) and not 0 <= counts.at - self._looks[-1].at <= _GAP
         if begins:
@@ -76,7 +76,7 @@ class Rates:
         return begins
 
     def calls(self, actor: str) -> float | None:
-        """Calls a second that were made of an actor; None at the first look."""
+        """Returns the calls per second of an actor; None for the first sample."""
         if len(self._looks) < 2:
             return None
         before, now = self._looks[-2], self._looks[-1]
@@ -86,7 +86,7 @@ class Rates:
         return max(0, new.made - (old.made if old else 0)) / (now.at - before.at)
 
     def cpu(self, actor: str) -> float | None:
-        """CPU time of an actor's process, in per cent of one CPU."""
+        """Returns the CPU time of an actor's process, in per cent of one CPU."""
         if len(self._looks) < 2:
             return None
         before, now = self._looks[-2], self._looks[-1]
@@ -98,10 +98,10 @@ class Rates:
         return max(0.0, new.cpu - old.cpu) / (now.at - before.at) * 100
 
     def seconds_a_call(self, actors: Sequence[str]) -> float | None:
-        """How long calls of some actors took on the average, with their time in line.
+        """Returns the average time of calls of actors, with their time in the queue.
 
-        None if none was answered since the first look that is remembered, or if no look
-        met a call: then they take too little time to be told.
+        None if no call was answered in the history, or if no sample contains a call:
+        then they are too short to be measured.
         """
         if len(self._looks) < 2:
             return None
@@ -114,17 +114,17 @@ class Rates:
                 answered += (new.made - new.pending) - (old.made - old.pending)
         if answered <= 0:
             return None
-        nobody = Count(0, 0, None)
-        there = [
-            sum(look.actors.get(actor, nobody).pending for actor in actors)
+        nothing = Count(0, 0, None)
+        pending = [
+            sum(look.actors.get(actor, nothing).pending for actor in actors)
             for look in self._looks
         ]
-        average = sum(there) / len(there)
+        average = sum(pending) / len(pending)
         return average * (last.at - first.at) / answered if average else None
 
 
 def counted(status: Status, usages: Mapping[int, Usage], at: float) -> Counts:
-    """Takes out of a status what is counted."""
+    """Extracts the counts of a status."""
     counts: dict[str, Count] = {}
     for actor in status.snapshot.actors:
         usage = usages.get(actor.pid) if actor.pid != status.pid else None
@@ -141,9 +141,9 @@ class InLine:
     """An entry of the waiting line.
 
     Attributes:
-        label: Who waits.
-        asks: What it asks for; empty for an actor that is out of line.
-        why: What it waits for and who has that, as far as that is known.
+        label: The name of the actor or function.
+        asks: The requested resources; empty for an actor outside the wait queue.
+        why: What it waits for and who holds it, if known.
         actor: The id of the actor, or None.
     """
 
@@ -158,10 +158,10 @@ class Point:
     """A point of the curves.
 
     Attributes:
-        at: When it was, in seconds since the epoch.
-        rate: Calls a second, or None if unknown.
-        took: Seconds that a call takes, or None if unknown.
-        pending: How many calls have no answer.
+        at: The time, in seconds since the epoch.
+        rate: Calls per second, or None if unknown.
+        took: The seconds of a call, or None if unknown.
+        pending: The number of unanswered calls.
         cpu: CPU time of the program, in per cent of one CPU; None if unknown.
     """
 
@@ -174,16 +174,16 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What the page shows of a runtime that answers.
+    """The content of the page for a runtime that answers.
 
     Attributes:
         state: ``"live"``.
-        at: When it was, in seconds since the epoch.
-        status: What the runtime answered.
-        process: What the system says of the program.
-        actors: The actors: those that live, and the latest of the dead.
-        dead_left_out: How many dead actors there are besides.
-        line: Those who wait, in order.
+        at: The time, in seconds since the epoch.
+        status: The answer of the runtime.
+        process: The system's figures of the program.
+        actors: The living actors, and the latest dead ones.
+        dead_left_out: The number of further dead actors.
+        line: The wait queue, in order.
         point: The latest point of the curves.
     """
 
@@ -203,13 +203,13 @@ class Shown:
 
     @property
     def line_left_out(self) -> int:
-        """How many wait besides."""
+        """The number of further waiting requests."""
         return self.status.waiting_count - len(self.status.snapshot.waiting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """What the page shows of a runtime whose loop does not answer."""
+    """The content of the page for a runtime whose loop does not answer."""
 
     state: str = "blocked"
     at: float
@@ -218,12 +218,12 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gone:
-    """What the page shows of a runtime that does not answer at all.
+    """The content of the page for a runtime that does not answer.
 
     Attributes:
         state: ``"gone"``.
-        at: When it was, in seconds since the epoch.
-        reason: Why it does not.
+        at: The time, in seconds since the epoch.
+        reason: The reason.
     """
 
     state: str = "gone"
@@ -256,19 +256,19 @@ PAGE: Final = RowEncoder(
         ),
     }
 )
-"""What the page reads: ``page.html`` names these columns, and those of other rows."""
+"""The columns of the rows. ``page.html`` reads them by these names."""
 
 
 def described(
     status: Status, usages: Mapping[int, Usage], rates: Rates, at: float
 ) -> Shown:
-    """Makes what the page shows of a status.
+    """Converts a status to the content of the page.
 
     Args:
-        status: The status, with the dead.
-        usages: What processes use, by pid.
-        rates: What was counted, this look included.
-        at: When it was, in seconds since the epoch.
+        status: The status, with dead actors.
+        usages: The figures of processes, by pid.
+        rates: The rates, this sample included.
+        at: The time, in seconds since the epoch.
     """
     living = [one for one in status.snapshot.actors if one.state != "dead"]
     dead = [one for one in status.snapshot.actors if one.state == "dead"]
@@ -299,7 +299,7 @@ def _actor(
     at: float,
 ) -> ActorStatus:
     is_dead = actor.state == "dead"
-    # Inline, all actors are threads of one process, and none has its figures.
+    # Inline actors are threads of one process, so its figures belong to none of them.
     usage = None if is_dead or actor.pid == status.pid else usages.get(actor.pid)
     process = ProcessUse(
         cpu=_rounded(rates.cpu(actor.actor_id), 1),
@@ -311,7 +311,7 @@ def _actor(
 
 
 def _line(status: Status, actors: Sequence[ActorStatus]) -> tuple[InLine, ...]:
-    """Who waits, in order, as far as is known, and behind them those out of line."""
+    """Returns the wait queue in order, and then the actors that wait outside of it."""
     waiting = {actor.label: actor for actor in actors if actor.why}
     line: list[InLine] = []
     for entry in status.snapshot.waiting:
@@ -335,10 +335,10 @@ def _line(status: Status, actors: Sequence[ActorStatus]) -> tuple[InLine, ...]:
 def _point(living: Sequence[ActorInfo], rates: Rates, at: float) -> Point:
     ids = [actor.actor_id for actor in living]
     each = [rates.calls(actor) for actor in ids]
-    known = [rate for rate in each if rate is not None]
+    rated = [rate for rate in each if rate is not None]
     return Point(
         at=at,
-        rate=_rounded(sum(known), 1) if known or not ids else None,
+        rate=_rounded(sum(rated), 1) if rated or not ids else None,
         took=rates.seconds_a_call(ids),
         pending=sum(actor.pending_calls for actor in living),
         cpu=_rounded(rates.cpu(""), 1),

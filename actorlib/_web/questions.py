@@ -1,4 +1,4 @@
-"""Asks about one actor, or the program itself: stack, calls, reasons; or ends one."""
+"""Queries about one actor or the program: stack, calls, logs, placement; kills it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from actorlib._web.watch import Ask, Watch
 
 OWNER: Final = "owner"
-"""The word for the program itself, in place of an actor's id."""
+"""The word for the program itself instead of the id of an actor."""
 MOST_CALLS: Final = 200
-"""How many calls are shown."""
+"""The most calls that are shown."""
 MOST_LINES: Final = 1000
-"""How many lines are shown at once: as many as are kept of an actor."""
+"""The most lines that are shown at once: as many as are kept of an actor."""
 _PATIENCE = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why an actor waits, or where it is."""
+    """Why an actor waits, or its placement."""
 
     text: str
 
@@ -41,15 +41,15 @@ class Killed:
 
 @final
 class Questions:
-    """Asks a runtime about one of its actors. Each method blocks until it is answered.
+    """Sends queries about one actor; each method blocks until the answer.
 
-    Each raises RuntimeNotFoundError if there is no such actor or no process of it,
-    RuntimeUnreachableError if nobody answers, and ValueError if the question is
-    refused.
+    Each raises RuntimeNotFoundError if there is no such actor or process,
+    RuntimeUnreachableError if the runtime does not answer, and ValueError if it refuses
+    the query.
 
     Args:
-        ask: Asks the runtime.
-        watch: Knows what was seen of its actors.
+        ask: Sends queries to the runtime.
+        watch: Keeps the latest sample of its actors.
     """
 
     def __init__(self, ask: Ask, watch: Watch) -> None:
@@ -57,10 +57,10 @@ class Questions:
         self._watch = watch
 
     def stack(self, actor: str) -> Stacks:
-        """Where the threads and the tasks of an actor's process stand."""
+        """Returns the stacks of the threads and tasks of an actor's process."""
         if actor == OWNER:
             return self._owners()
-        info, own = self._found(actor)
+        info, own = self._find(actor)
         if not info.pid or info.state == "dead":
             raise RuntimeNotFoundError(info.death or "It has no process yet.")
         if info.pid == own:
@@ -68,18 +68,18 @@ class Questions:
         return worker_stacks(info.pid, with_pid(info.class_name, info.pid))
 
     def calls(self, actor: str) -> Calls:
-        """The calls of an actor that have no answer; of all, for the owner."""
+        """Returns the unanswered calls of an actor; of all actors, for the owner."""
         about: dict[str, Any] = {} if actor == OWNER else {"actor": actor}
-        found: Calls = self._loop("calls", **about)
-        left_out = found.left_out + max(0, len(found.calls) - MOST_CALLS)
-        return replace(found, calls=found.calls[:MOST_CALLS], left_out=left_out)
+        calls: Calls = self._loop("calls", **about)
+        left_out = calls.left_out + max(0, len(calls.calls) - MOST_CALLS)
+        return replace(calls, calls=calls.calls[:MOST_CALLS], left_out=left_out)
 
     def logs(self, actor: str, after: int) -> Logs:
-        """What an actor has printed and logged; what all have, for the owner.
+        """Returns the output and log records of an actor; of all, for the owner.
 
         Args:
             actor: Its id.
-            after: The number of the page behind which it begins; 0 for the latest.
+            after: The number of the page before; 0 for the latest lines.
         """
         about: dict[str, Any] = {} if actor == OWNER else {"actor": actor}
         logs: Logs = self._loop(
@@ -88,11 +88,11 @@ class Questions:
         return logs
 
     def explain(self, actor: str) -> Explanation:
-        """Why an actor waits, or where it is."""
+        """Explains why an actor waits, or its placement."""
         return Explanation(text=self._loop("explain", actor=actor))
 
     def kill(self, actor: str, *, is_restarted: bool) -> Killed:
-        """Ends an actor at once; does not wait for its end."""
+        """Kills an actor; does not wait for its end."""
         return Killed(killed=self._loop("kill", actor=actor, restart=is_restarted))
 
     def _owners(self) -> Stacks:
@@ -100,31 +100,31 @@ class Questions:
         return stacks
 
     def _inline(self, label: str) -> Stacks:
-        """The threads of an actor that has no process of its own: they bear its name.
+        """Returns the threads of an inline actor, by their names.
 
-        Where several actors have no name, those of one class look alike.
+        Unnamed actors of one class cannot be distinguished.
         """
         stacks = self._owners()
         own = [one for one in stacks.threads if one.name.startswith(f"{label} ")]
         return replace(stacks, threads=tuple(own) or stacks.threads, tasks=())
 
-    def _found(self, actor: str) -> tuple[ActorInfo, int]:
-        """Finds an actor as it is now, and the process of the program.
+    def _find(self, actor: str) -> tuple[ActorInfo, int]:
+        """Returns the current state of an actor, and the process of the program.
 
-        What was seen is used only if the loop is blocked: while nobody watches, it is
-        as old as the last look.
+        The latest sample is used only if the loop is blocked: it may be old, as no
+        samples are taken without an open page.
         """
         answer = self._ask("status", patience=_PATIENCE, dead=True)
         if answer.outcome == BLOCKED:
-            seen, own = self._watch.actor(actor), self._watch.own_pid
-            if seen is None:
+            row, own = self._watch.actor(actor), self._watch.own_pid
+            if row is None:
                 raise _blocked(answer.value)
-            return seen, own
+            return row, own
         status: Status = answer.value
         for info in status.snapshot.actors:
             if info.actor_id == actor:
                 return info, status.pid
-        raise RuntimeNotFoundError("There is no such actor any more.")
+        raise RuntimeNotFoundError("There is no longer such an actor.")
 
     def _loop(self, verb: str, **options: Any) -> Any:
         answer = self._ask(verb, patience=_PATIENCE, **options)

@@ -1,7 +1,7 @@
-"""Listens where the page is to be, and serves it in a thread of its own.
+"""Listens at the address of the page, and serves it in a thread of its own.
 
-The thread sleeps until somebody comes. It serves while the loop of the program is
-blocked, and has nothing to do with signals or with logging, which are the program's.
+The thread sleeps until a client connects. It serves even while the loop of the program
+is blocked, and leaves the signals and the logging of the program alone.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _NEEDED = ("starlette", "uvicorn")
 _BACKLOG = 64
 _EVERYWHERE = ("0.0.0.0", "::")
 _PATIENCE = 5.0
-"""Seconds that whoever ends the page waits for its thread."""
+"""Seconds for which ``close`` waits for the thread."""
 
 
 def check_installed(who: str) -> None:
-    """Makes sure that what serves the page is installed.
+    """Makes sure that the packages for the page are installed.
 
     Args:
-        who: What needs it, for the message.
+        who: The option or command that needs them, for the message.
 
     Raises:
-        ImportError: It is not.
+        ImportError: They are not.
     """
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
@@ -54,33 +54,33 @@ def check_installed(who: str) -> None:
 class PageServer:
     """Serves one page.
 
-    It listens at once, and what comes before ``start`` waits.
+    It listens from its construction; connections wait until ``start``.
 
     Args:
-        address: Where.
-        who: What has asked for it, for messages.
+        address: The host and port.
+        who: The option or command that needs it, for messages.
 
     Attributes:
         place: Its address, without the token.
         url: The whole address.
 
     Raises:
-        ImportError: What serves it is not installed.
-        OSError: Nobody can listen there.
+        ImportError: The packages for the page are not installed.
+        OSError: The address cannot be used.
     """
 
     def __init__(self, address: WebAddress, who: str) -> None:
         check_installed(who)
         self._address = address
         self._token = secrets.token_urlsafe()
-        self._socket = _listening(address, who)
+        self._socket = _listen(address, who)
         close_in_forks(self._socket, socket.socket.close)
         host, port = self._socket.getsockname()[:2]
-        if host in _EVERYWHERE:  # no browser goes there
-            shown = WebAddress(socket.gethostname(), port)
+        if host in _EVERYWHERE:  # browsers cannot connect to this
+            address = WebAddress(socket.gethostname(), port)
         else:
-            shown = address._replace(port=port)
-        self.place = f"http://{shown}/"
+            address = address._replace(port=port)
+        self.place = f"http://{address}/"
         self.url = f"{self.place}?token={self._token}"
         self._is_over = False
         self._has_ended = threading.Event()
@@ -91,10 +91,10 @@ class PageServer:
         """Begins to serve.
 
         Args:
-            ask: Asks the runtime.
+            ask: Sends queries to the runtime.
 
         Raises:
-            RuntimeError: There can be no thread.
+            RuntimeError: The thread cannot be started.
         """
         self._thread = threading.Thread(
             target=self._run,
@@ -106,23 +106,23 @@ class PageServer:
         if not self._address.is_loopback:
             warn(
                 "the page of this runtime listens on %s, beyond this machine: it is "
-                "not encrypted, and whoever learns its address can look into the "
-                "runtime and end actors",
+                "not encrypted, and everyone with its address can inspect the runtime "
+                "and kill actors",
                 self.place,
             )
 
     def close(self) -> None:
-        """Ends it; whoever watches is let go."""
+        """Ends it, and all connections."""
         self._is_over = True
         if self._stop is not None:
-            with suppress(RuntimeError):  # its loop has ended by itself
+            with suppress(RuntimeError):  # its loop has ended
                 self._stop()
         if self._thread is not None and self._has_ended.wait(_PATIENCE):
             self._thread.join()
         self._socket.close()
 
     def announce(self) -> None:
-        """Says where it is: to the log without the token, which is for a terminal."""
+        """Logs its address without the token, and prints it with the token."""
         _log.info("the page of this runtime is at %s", self.place)
         with suppress(OSError, ValueError, AttributeError):  # there may be no stream
             sys.stderr.write(f"actorlib: the page of this runtime is at {self.url}\n")
@@ -130,7 +130,7 @@ class PageServer:
 
     def wait(self) -> None:
         """Blocks until it has ended."""
-        # Not by join, which takes a thread for ended once Ctrl-C has interrupted it.
+        # Not by join: after Ctrl-C, join takes the thread for ended.
         self._has_ended.wait()
 
     def _run(self, ask: Ask) -> None:
@@ -146,7 +146,7 @@ class PageServer:
         from actorlib._web.watch import Watch  # noqa: PLC0415  # likewise
 
         names = frozenset[str]()
-        if not self._address.is_loopback:  # else nobody is asked for names
+        if not self._address.is_loopback:  # looking names up may take long
             names = frozenset({socket.gethostname(), socket.getfqdn()})
         admission = Admission(self._token, self._address, names)
         watch = Watch(ask)
@@ -158,24 +158,24 @@ class PageServer:
             server.over.set()
 
         self._stop = lambda: loop.call_soon_threadsafe(stop)
-        if not self._is_over:  # before there was anything to stop
+        if not self._is_over:  # it was closed before there was a server
             await server.serve_on(self._socket)
 
 
-def _listening(address: WebAddress, who: str) -> socket.socket:
-    """A socket that listens.
+def _listen(address: WebAddress, who: str) -> socket.socket:
+    """Opens a listening socket.
 
     Raises:
-        OSError: There can be none, which it says with the address.
+        OSError: The address cannot be used; the message contains it.
     """
     try:
-        found: list[Any] = socket.getaddrinfo(
+        places: list[Any] = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM
         )
-        family, _, _, _, place = found[0]
+        family, _, _, _, place = places[0]
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
-            # Where a server was a moment ago another may be at once.
+            # Allows the port of a server that has just ended.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(place)
             sock.listen(_BACKLOG)

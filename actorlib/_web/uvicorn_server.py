@@ -1,8 +1,8 @@
-"""Has uvicorn serve, without what it does to the program around it.
+"""Runs uvicorn without its effects on the program.
 
-By itself it takes signals, wakes ten times a second to look whether it is to end, and
-writes to loggers that the program's own uvicorn has too: addresses, and with them the
-token, would be in its access log.
+By default it handles signals, wakes ten times a second to check for its end, and writes
+to loggers that the program's own uvicorn shares: its access log would contain addresses
+with the token.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ _LOG = logging.getLogger("uvicorn.error")
 _ERRORS = logging.getLogger("actorlib.page")
 _ERRORS.setLevel(logging.ERROR)
 _MOST = 64
-"""How many connections there may be at once."""
+"""The most connections."""
 _SILENCE = 5
-"""Seconds for which a connection may say nothing."""
+"""Seconds for which a connection may be silent."""
 _PATIENCE = 1
-"""Seconds that answers under way are given at the end."""
+"""Seconds for unfinished answers at the end."""
 
 
 class _GuardedProtocol(H11Protocol):
-    """Serves one connection, which anybody on the machine may have opened.
+    """Serves one connection, from any user of the machine.
 
-    What makes no sense is not logged, and who says nothing, does not end what they say,
-    or comes when there are many already, is sent away: the descriptors of the program
-    are not theirs.
+    Invalid requests are not logged. Silent connections, incomplete requests and
+    connections beyond the limit are closed, to save the descriptors of the program.
     """
 
     def __init__(self, *args: Any, **named: Any) -> None:
@@ -46,7 +45,7 @@ class _GuardedProtocol(H11Protocol):
         self.logger = _ERRORS
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Takes a connection, or not."""
+        """Accepts or closes the connection."""
         super().connection_made(transport)
         if len(self.connections) > _MOST:
             transport.abort()
@@ -56,9 +55,9 @@ class _GuardedProtocol(H11Protocol):
             )
 
     def data_received(self, data: bytes) -> None:
-        """Reads a piece of a request, which has to be whole as soon as if it were none.
+        """Reads a piece of a request, which has to be complete within ``_SILENCE``.
 
-        By itself uvicorn waits for the rest of one for ever.
+        uvicorn itself waits for the rest of a request without limit.
         """
         timer = self.timeout_keep_alive_task
         # uvloop's handle has no ``when()`` if it is due at once.
@@ -75,14 +74,7 @@ class _GuardedProtocol(H11Protocol):
 
 @final
 class QuietServer(uvicorn.Server):
-    """Serves until it is over.
-
-    Args:
-        application: What is served.
-
-    Attributes:
-        over: To be set on its loop, when it is to end.
-    """
+    """Serves an application until ``over`` is set, on its loop."""
 
     def __init__(self, application: ASGIApp) -> None:
         super().__init__(
@@ -102,7 +94,7 @@ class QuietServer(uvicorn.Server):
         self.over = asyncio.Event()
 
     async def serve_on(self, sock: socket.socket) -> None:
-        """Serves on a socket that listens, and closes it at the end."""
+        """Serves on a listening socket, and closes it at the end."""
         here = threading.get_ident()
 
         def is_others(record: logging.LogRecord) -> bool:
@@ -115,7 +107,7 @@ class QuietServer(uvicorn.Server):
             _LOG.removeFilter(is_others)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Ends all connections; uvicorn's own way sleeps meanwhile."""
+        """Ends all connections; uvicorn's own method sleeps meanwhile."""
         for server in self.servers:
             server.close()
         for sock in sockets or ():
@@ -125,8 +117,8 @@ class QuietServer(uvicorn.Server):
         if self.server_state.tasks:
             await asyncio.wait(self.server_state.tasks, timeout=_PATIENCE)
         for connection in list(self.server_state.connections):
-            connection.transport.abort()  # who has not read the end by now
-        for _ in "ab":  # what ends a connection is called in the next turn
+            connection.transport.abort()  # the client has not read the answer
+        for _ in "ab":  # the callbacks of closed connections run in the next turn
             await asyncio.sleep(0)
 
     async def main_loop(self) -> None:

@@ -1,8 +1,8 @@
-"""Looks at a runtime for as long as somebody watches, and at no other time.
+"""Takes samples of a runtime while a page is open.
 
-There is no task that looks: whoever waits for the next look takes it, once it is due,
-and all others get the same. So a runtime is asked once, however many watch, and never
-while nobody does. A look that keeps the runtime busy is taken less often.
+There is no background task: the first client that waits for the next sample takes it
+when it is due, and all clients get the same. So there is one query for all pages, and
+none without a page. Samples that take the runtime long are taken less often.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ if TYPE_CHECKING:
     from actorlib._web.looks import Point, Shown
 
 _INTERVAL = 1.0
-"""Seconds between two looks."""
+"""Seconds between two samples."""
 _EASE = 20
-"""A look that takes so long is repeated after so many times as long."""
+"""The least interval between samples, in multiples of the time for one."""
 _PATIENCE = 1.0
 
 
 class Ask(Protocol):
-    """Asks a runtime: over its socket, or from a thread of its own process."""
+    """Sends queries to a runtime: over its socket, or from a thread of its process."""
 
     def __call__(
         self, verb: str, /, *, patience: float = ..., **options: Any
     ) -> Answer:
-        """Asks; blocks until the answer is there."""
+        """Sends a query; blocks until the answer."""
         ...
 
 
 class Look(NamedTuple):
-    """What was seen.
+    """A sample.
 
     Attributes:
-        number: Counts looks, from 1.
-        shown: What the page shows.
-        text: The same in JSON, written once for all who watch.
+        number: Its number, from 1.
+        shown: The content of the page.
+        text: The same in JSON, encoded once for all clients.
     """
 
     number: int
@@ -68,19 +68,18 @@ class Look(NamedTuple):
 
 @final
 class Watch:
-    """Looks at one runtime.
+    """Takes samples of one runtime.
 
     Args:
-        ask: Asks it.
-        usage: Says what a process uses.
-        clock: Says the time, in seconds since the epoch.
-        interval: Seconds between two looks.
+        ask: Sends queries to it.
+        usage: Reads the figures of a process.
+        clock: Returns the time, in seconds since the epoch.
+        interval: Seconds between two samples.
 
     Attributes:
-        latest: The last look.
-        known: What it showed, or what the last one did at which the runtime answered;
-            None before that.
-        points: What the curves show, the latest look last.
+        latest: The latest sample.
+        known: The content of the latest sample that the runtime has answered, or None.
+        points: The points of the curves, the latest last.
     """
 
     def __init__(
@@ -104,11 +103,7 @@ class Watch:
         self.points: deque[Point] = deque(maxlen=POINTS)
 
     async def after(self, number: int) -> Look | None:
-        """Waits for a look that is later than one; gives None if there will be none.
-
-        Args:
-            number: That of the look that was seen last; 0 for none.
-        """
+        """Waits for the sample after the one of a number; returns None at the end."""
         async with self._looking:
             now = time.monotonic()
             is_new = self.latest.number > number
@@ -120,30 +115,30 @@ class Watch:
             if self._over.is_set():
                 return None
             began = time.monotonic()
-            told = await asyncio.to_thread(self._told)
+            answer, usages = await asyncio.to_thread(self._query)
             took = time.monotonic() - began
             self._due = began + max(self._interval, _EASE * took)
-            shown = self._shown(*told)
-            text = in_json(PAGE.encode(shown))
-            self.latest = Look(self.latest.number + 1, shown, text)
+            content = self._shown(answer, usages)
+            text = in_json(PAGE.encode(content))
+            self.latest = Look(self.latest.number + 1, content, text)
             return self.latest
 
     def close(self) -> None:
-        """Lets those go who wait; called on the loop that serves them."""
+        """Ends all waits; called on the loop of the server."""
         self._over.set()
 
     @property
     def own_pid(self) -> int:
-        """The process of the program; 0 before it was seen."""
+        """The process of the program; 0 before the first sample."""
         return self.known.status.pid if self.known else 0
 
     def actor(self, actor: str) -> ActorStatus | None:
-        """What was seen of an actor when the runtime told of it last."""
+        """Returns the row of an actor in the latest sample."""
         rows = self.known.actors if self.known else ()
         return next((row for row in rows if row.actor_id == actor), None)
 
-    def _told(self) -> tuple[Answer | str, dict[int, Usage]]:
-        """Asks the runtime, and the system about its processes; in a thread."""
+    def _query(self) -> tuple[Answer | str, dict[int, Usage]]:
+        """Queries the runtime, and the system about its processes; in a thread."""
         try:
             answer = self._ask("status", patience=_PATIENCE, dead=True)
         except (RuntimeUnreachableError, ValueError) as error:
@@ -174,6 +169,6 @@ class Watch:
         return self.known
 
 
-def in_json(shown: object) -> str:
-    """Writes what the page shows, in as few bytes as JSON takes."""
-    return json.dumps(shown, separators=(",", ":"))
+def in_json(content: object) -> str:
+    """Encodes content of the page in compact JSON."""
+    return json.dumps(content, separators=(",", ":"))

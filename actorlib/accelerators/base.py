@@ -189,9 +189,9 @@ class Accelerator(ABC):
             the
             empty string if there is none.
         removed_envs: Variables that would contradict ``visible_env``: they are removed
-            from
-            the environment of actors.
+            from the environment of actors.
         syntax: How ``visible_env`` is written.
+        type: The ``Device.type`` that all devices of the family have, or None.
         takes_uuids: Whether its masks may be written by UUID.
         nosets: The variables by which a user forbids us to write ``visible_env``, as in
             Ray.
@@ -202,6 +202,7 @@ class Accelerator(ABC):
     visible_env: ClassVar[str]
     removed_envs: ClassVar[tuple[str, ...]] = ()
     syntax: ClassVar[Syntax] = PLAIN
+    type: ClassVar[str | None] = None
     takes_uuids: ClassVar[bool] = False
     nosets: ClassVar[tuple[str, ...]] = ()
 
@@ -335,6 +336,7 @@ class Accelerator(ABC):
                 kind=self.kind.name,
                 index=index,
                 id=name,
+                type=self.type,
                 logical=True,
                 source="declared",
             )

@@ -53,6 +53,7 @@ class Neuron(Accelerator):
     kind = NEURON_CORES
     visible_env = "NEURON_RT_VISIBLE_CORES"
     removed_envs = ("NEURON_RT_NUM_CORES",)
+    type = "aws-neuron-core"
     syntax = Syntax(wanted="core or range of cores", read=_cores)
 
     def detect(self, host: Host) -> Detection:
@@ -80,7 +81,7 @@ class Neuron(Accelerator):
                     kind=self.kind.name,
                     id=name,
                     model=model,
-                    type="aws-neuron-core",
+                    type=self.type,
                     peers=names - {name},
                     source=path,
                 )

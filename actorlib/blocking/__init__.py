@@ -9,15 +9,19 @@ In the order in which to read it:
 
 * ``_options``, ``_init``: checks options, starts and ends the runtime.
 * ``_verbs``: ``get``, ``put``, ``wait`` and the other functions that block.
-* ``util``, ``actor``, ``exceptions``, ``runtime_env``: where scripts look for the rest.
+* ``util``, ``actor``, ``exceptions``, ``runtime_env``, ``runtime_context``,
+  ``job_config``, ``cloudpickle``: where scripts look for the rest.
 """
+
+import importlib
+from typing import TYPE_CHECKING
 
 from actorlib import __version__
 from actorlib._api.typed_methods import method
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._futures.object_ref import ObjectRef
 from actorlib._futures.stream_reader import ObjectRefGenerator
-from actorlib.blocking import actor, exceptions, runtime_env, util
+from actorlib.blocking import actor, exceptions, runtime_context, runtime_env, util
 from actorlib.blocking._init import Context, init, is_initialized, shutdown
 from actorlib.blocking._verbs import (
     available_resources,
@@ -35,8 +39,14 @@ from actorlib.blocking._verbs import (
     wait,
 )
 
+if TYPE_CHECKING:
+    from actorlib.blocking import cloudpickle, job_config
+
+ObjectID = ObjectRef
+
 __all__ = [
     "Context",
+    "ObjectID",
     "ObjectRef",
     "ObjectRefGenerator",
     "RuntimeContext",
@@ -44,6 +54,7 @@ __all__ = [
     "actor",
     "available_resources",
     "cancel",
+    "cloudpickle",
     "cluster_resources",
     "exceptions",
     "get",
@@ -52,11 +63,13 @@ __all__ = [
     "get_runtime_context",
     "init",
     "is_initialized",
+    "job_config",
     "kill",
     "method",
     "nodes",
     "put",
     "remote",
+    "runtime_context",
     "runtime_env",
     "shutdown",
     "timeline",
@@ -67,3 +80,10 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def __getattr__(name: str) -> object:
+    # Few scripts need these, and cloudpickle takes long to load.
+    if name in ("cloudpickle", "job_config"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

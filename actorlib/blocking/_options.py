@@ -24,7 +24,6 @@ _NOTED = frozenset(
         "dashboard_host",
         "dashboard_port",
         "include_dashboard",
-        "job_config",
         "labels",
         "logging_config",
         "logging_format",
@@ -44,7 +43,9 @@ _REFUSED = {
     "system_reserved_memory": "there are no system processes: give memory what is left",
     "proxy_server_url": "there is no server to be reached",
 }
-_OTHERS = frozenset({"ignore_reinit_error", "logging_level", "reinit", *_REFUSED})
+_OTHERS = frozenset(
+    {"ignore_reinit_error", "job_config", "logging_level", "reinit", *_REFUSED}
+)
 
 
 class InitOptions(NamedTuple):
@@ -82,6 +83,7 @@ def checked_init(
         TypeError: A value has the wrong type.
         ValueError: A value is out of range.
     """
+    given = _with_defaults(given)
     known = OURS | _NOTED | _OTHERS
     for name in given:
         if name not in known and not name.startswith("_"):
@@ -129,6 +131,31 @@ def checked_init(
             if value and (name in _NOTED or name.startswith("_"))
         ),
     )
+
+
+def _with_defaults(given: Mapping[str, object]) -> dict[str, object]:
+    """Adds what ``_memory`` and ``job_config`` say to the options of these meanings.
+
+    Raises:
+        TypeError: ``job_config`` is not a JobConfig.
+    """
+    options = dict(given)
+    others = {"memory": options.pop("_memory", None)}
+    config = given.get("job_config")
+    if config is not None:
+        from actorlib.blocking.job_config import JobConfig  # noqa: PLC0415  # few need it
+
+        if not isinstance(config, JobConfig):
+            raise TypeError(
+                f"job_config takes a JobConfig, not {config!r} "
+                f"({type(config).__name__})"
+            )
+        others["runtime_env"] = config.runtime_env or None
+        others["namespace"] = config.ray_namespace
+    for name, value in others.items():
+        if value is not None and options.get(name) is None:
+            options[name] = value
+    return options
 
 
 def _checked_address(address: object, *, is_on_ray: bool) -> str | None:

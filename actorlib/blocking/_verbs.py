@@ -14,6 +14,7 @@ from actorlib._api import decorators
 from actorlib._api import waiting as _waiting
 from actorlib._api.decorators import use_engine
 from actorlib._base.public import public
+from actorlib._loops.loop_thread import is_on_actor_loop
 from actorlib._script_runtime import SCRIPT
 from actorlib.exceptions import UnsupportedOptionError
 
@@ -140,7 +141,8 @@ def wait(
     Raises:
         TypeError: It was given something else than a list of refs.
         ValueError: A ref is there twice, or a number is out of range.
-        RuntimeError: This thread runs an event loop: ``await actorlib.wait(refs)``.
+        RuntimeError: This thread runs the runtime's event loop, and not that of an
+            actor: ``await actorlib.wait(refs)``.
 
     Example:
         >>> import actorlib.blocking as ray
@@ -155,6 +157,8 @@ def wait(
     del fetch_local
     SCRIPT.engine()
     waiting = _waiting.wait(refs, num_returns=num_returns, timeout=timeout)
+    if is_on_actor_loop():  # blocks it with a warning, as get() does
+        return _waiting.get_on_loop(waiting)
     for ref in refs[:1]:
         instead = "'ready, left = await actorlib.wait(refs)'"
         _waiting.refuse_running_loop(_waiting.readiness_of(ref), "wait()", instead)

@@ -1,11 +1,18 @@
 """The errors, by our names and by Ray's."""
 
 from actorlib.exceptions import *  # noqa: F403  # all that there are
-from actorlib.exceptions import ActorError, ActorlibError, TaskError
+from actorlib.exceptions import (
+    ActorError,
+    ActorlibError,
+    PlacementGroupRemovedError,
+    TaskError,
+)
 
 RayError = ActorlibError
 RayTaskError = TaskError
 RayActorError = ActorError
+# Ray raises this for functions, and for ready() of a group that was removed.
+TaskPlacementGroupRemoved = PlacementGroupRemovedError  # type: ignore[assignment, misc]  # in the place of ours
 
 
 class NeverRaised(ActorlibError):  # noqa: N818  # it is none
@@ -18,6 +25,5 @@ NodeDiedError = NeverRaised
 ObjectFreedError = NeverRaised
 ObjectReconstructionFailedError = NeverRaised
 OutOfDiskError = NeverRaised
-OwnerDiedError = NeverRaised
 RaySystemError = NeverRaised
 RuntimeEnvSetupError = NeverRaised

@@ -1,4 +1,4 @@
-"""Calls observed: by middlewares of one's own, and by what is built on them.
+"""Middlewares, which observe calls, and those that come with actorlib.
 
 A *middleware* is an object with two methods::
 
@@ -14,35 +14,36 @@ A *middleware* is an object with two methods::
     async with actorlib.init(middleware=[Slow()]) as runtime:
         ...
 
-``runtime.add_middleware()`` and ``runtime.remove_middleware()`` do so while the program
-runs. ``prometheus()`` and ``opentelemetry()`` make such objects.
+``runtime.add_middleware()`` and ``runtime.remove_middleware()`` change the list while
+the program runs. ``prometheus()`` and ``opentelemetry()`` return middlewares.
 
-Each call is seen on both sides: ``"caller"``, from where ``.remote()`` is written to
-the answer, and ``"worker"``, while the code runs. Both have the same ``number``; no two
-calls of a runtime have one. What ``before`` of the caller's side puts into
-``call.carrier`` is in ``call.carrier`` of the worker's side. See ``Middleware``,
-``ObservedCall`` and ``Outcome``.
+Each call is observed on both sides: on the side ``"caller"`` from ``.remote()`` to the
+answer, and on the side ``"worker"`` while the code runs. Both sides have the same
+``number``, which is unique in the runtime. The worker's ``call.carrier`` contains what
+the caller's ``before`` has put into it. See ``Middleware``, ``ObservedCall`` and
+``Outcome``.
 
-In the program, ``before`` runs on the thread that makes the call, and ``after`` on that
-of the runtime's loop. An object that can be pickled also runs in every worker, as a
-copy of its own: there it sees what runs, and the calls that this makes, also of other
-actors and over links. Nothing is shared between copies. They are loaded when the first
-call is seen. Any other object sees the caller's side of the calls that the program
-makes, and no more. One that has a method ``ran`` is told of all that ran, wherever that
-was: see ``RunListener``.
+In the program, ``before`` runs on the thread that makes the call, and ``after`` on the
+thread of the runtime's loop. A middleware that can be pickled also runs in each worker,
+as a copy: there it observes the calls that run, and the calls that their code makes,
+even over links. Copies share nothing. They are loaded with the first observed call.
+Other middlewares observe only the caller's side of the calls that the program makes. A
+middleware with a method ``ran`` is called for all runs, in any process: see
+``RunListener``.
 
-What raises is logged once, and breaks no call. While there is no middleware none of
-this is loaded, and calls cost what they cost without it: the verbs of an engine are
-replaced when the first is added, and put back when the last is removed. A middleware
-that is removed still hears the end of what it saw begin.
+An exception in a middleware is logged once, and breaks no call. Without a middleware
+none of this is loaded, and calls have no additional cost: the operations of an engine
+are replaced when the first one is added, and restored when the last one is removed. A
+removed middleware still gets ``after`` for the calls whose ``before`` it got.
 
-Of a stream, ``after`` is at its end; its items are not counted. A batch is one call.
+For a stream, ``after`` is called at its end; items are not observed. A batch is one
+call.
 
 In reading order:
 
-* ``_signals``: makes the middlewares that come with actorlib.
-* ``_metrics``: counts for Prometheus.
-* ``_spans``: makes spans by OpenTelemetry's API.
+* ``_signals``: ``prometheus`` and ``opentelemetry``.
+* ``_metrics``: the metrics for Prometheus.
+* ``_spans``: the spans for OpenTelemetry.
 """
 
 from actorlib._options.call_events import (

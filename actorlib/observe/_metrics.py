@@ -1,10 +1,10 @@
 """Metrics of a runtime in Prometheus' data model; see ``prometheus``.
 
-A call of the program is counted as its ref is filled, which costs little. To tell how
-long it waited and ran it has to be observed, which costs as much as many a call. So of
-each method about a hundred calls a second are, at the most. Calls that workers make are
-counted, and their times taken, as their callees tell of them.
-All else is read from a snapshot when somebody scrapes.
+A call of the program is counted when its ref is filled, which costs little. To measure
+its waiting and running time it has to be observed, which may cost as much as the call.
+So at most about a hundred calls per second of each method are observed. Calls that
+workers make are counted and measured by the reports of their callees. Everything else
+is read from a snapshot when the metrics are scraped.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ _CALLS: Final = (
 )
 _PLACEMENTS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _BETWEEN: Final = 0.01
-"""Seconds between two calls of a method whose times are taken, if there are many."""
+"""Seconds between two measured calls of a method, if there are many."""
 _LONGEST_STRIDE: Final = 1 << 14
 _MOST_METHODS: Final = 500
 _MOST_GONE: Final = 1000
-"""How many actors are known that are gone, as an older snapshot may still have them."""
+"""The number of ended actors that are kept, as an older snapshot may contain them."""
 _NOTHING: Final = Snapshot(
     total={}, available={}, waiting=(), actors=(), object_store=ObjectStoreInfo()
 )
 _LABELS: Final = ("actor_class", "method")
 _OTHER: Final = ("(other)", "(other)")
-"""The labels of methods beyond so many."""
+"""The labels of methods beyond that number."""
 
 
 class Stride:
-    """Chooses every call where they are few, and every so many where they are many.
+    """Chooses all calls if they are few, and every n-th call if they are many.
 
-    It chooses about a hundred a second at the most. The clock is read for those alone:
-    so when a burst is over, it takes long until the next one, or until a new beginning.
+    It chooses at most about a hundred per second. The clock is read for these only: so
+    after a burst, the next one is chosen late, unless ``begin`` is called.
     """
 
     __slots__ = ("_last", "_stride")
@@ -69,16 +69,12 @@ class Stride:
         self.begin()
 
     def begin(self) -> None:
-        """Begins again, as if there had been no call."""
+        """Resets it."""
         self._last = -_BETWEEN
         self._stride = 1
 
     def take(self, now: float) -> int:
-        """Takes a call that is made now.
-
-        Returns:
-            How many calls are passed over until the next one that is taken.
-        """
+        """Chooses the current call; returns the number of calls to skip after it."""
         since, self._last = now - self._last, now
         if since < _BETWEEN:
             self._stride = min(2 * self._stride, _LONGEST_STRIDE)
@@ -88,17 +84,14 @@ class Stride:
 
 
 class MethodFigures:
-    """What is known of the calls of one method of a class, or of one function.
-
-    Args:
-        key: The labels of its metrics: the class and the method.
+    """The figures of one method of a class, or of one function.
 
     Attributes:
-        key: As given.
-        stride: Chooses the calls whose times are taken.
-        tally: How many ended how.
-        times: The times that calls waited and ran; None until one is taken, as a
-            histogram shows its labels from then on.
+        key: The labels of its metrics: the class and the method.
+        stride: Chooses the calls that are measured.
+        tally: The number of calls by outcome.
+        times: The histograms of waiting and running times; None before the first
+            measured call, as a histogram shows its labels from then on.
     """
 
     __slots__ = ("key", "stride", "tally", "times")
@@ -111,10 +104,10 @@ class MethodFigures:
 
 
 class Lives:
-    """What is counted of actors over all their lives, as snapshots tell of them.
+    """The counts of actors over their lives, from snapshots.
 
     Attributes:
-        placement: How long actors took from being made to being ready.
+        placement: The times from the creation of actors until they were ready.
     """
 
     def __init__(self) -> None:
@@ -131,15 +124,15 @@ class Lives:
         self._placed: set[str] = set()
 
     def look(self, actors: Collection[ActorInfo]) -> None:
-        """Takes note of all actors that there are.
+        """Adds the actors of a snapshot.
 
-        Several threads may scrape at once, and come here with snapshots in any order.
+        Several threads may scrape at once, so snapshots come in any order.
         """
         with self._lock:
             for actor in actors:
                 key, class_name = actor.actor_id, actor.class_name
-                _, known = self._restarts.pop(key, ("", 0))
-                self._restarts[key] = class_name, max(known, actor.restarts)
+                _, count = self._restarts.pop(key, ("", 0))
+                self._restarts[key] = class_name, max(count, actor.restarts)
                 began, ready = actor.created_at, actor.started_at
                 if key in self._placed or began is None or ready is None:
                     continue
@@ -153,17 +146,17 @@ class Lives:
                 self._placed.discard(key)
 
     def restarts(self) -> Counter[str]:
-        """How often actors were started anew, by their class."""
+        """Returns the number of restarts of actors by their class."""
         with self._lock:
-            found = Counter(self._forgotten)
+            restarts = Counter(self._forgotten)
             for class_name, count in self._restarts.values():
-                found[class_name] += count
-            return found
+                restarts[class_name] += count
+            return restarts
 
 
 @final
 class Metrics(Collector):
-    """A middleware that counts, and a collector of Prometheus'; see ``prometheus``."""
+    """A middleware, and a collector of Prometheus; see ``prometheus``."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._methods: dict[tuple[str, str], MethodFigures] = {}
@@ -191,7 +184,7 @@ class Metrics(Collector):
     # The middleware.
 
     def tally_of(self, callee: Callee) -> Tally | None:
-        """Counts a call, unless its times are to be taken; see CallCounter."""
+        """Returns the tally of a call, or None to measure it; see CallCounter."""
         class_name = callee.class_name if isinstance(callee, BoundMethod) else ""
         figures = self._of(class_name, callee.name)
         tally = figures.tally
@@ -201,7 +194,7 @@ class Metrics(Collector):
         return None
 
     def before(self, call: ObservedCall) -> None:
-        """Takes no note of a call that begins; see Middleware."""
+        """Does nothing; see Middleware."""
 
     def after(self, call: ObservedCall, token: None, outcome: Outcome) -> None:
         """Counts a call; see Middleware."""
@@ -209,7 +202,7 @@ class Metrics(Collector):
         self._of(call.class_name, call.method).tally.add(outcome.status)
 
     def ran(self, run: Run) -> None:
-        """Takes the times of a run, and counts that of a worker's; see RunListener."""
+        """Adds the times of a run, and counts a worker's call; see RunListener."""
         figures = self._of(run.class_name, run.method)
         if not run.is_own:
             figures.tally.add(run.status)
@@ -217,26 +210,23 @@ class Metrics(Collector):
             key = figures.key
             figures.times = self._queue.labels(*key), self._run.labels(*key)
         queue, ran = figures.times
-        queue.observe(max(run.began - run.made, 0.0))  # clocks are read apart
+        queue.observe(max(run.began - run.made, 0.0))  # two processes read the clock
         ran.observe(max(run.ended - run.began, 0.0))
 
     def _of(self, class_name: str, method: str) -> MethodFigures:
         key = class_name, method
         if key not in self._methods and len(self._methods) >= _MOST_METHODS:
-            key = _OTHER  # names that a program makes up are no labels
+            key = _OTHER  # a program may generate any number of names
         return self._methods.setdefault(key, MethodFigures(key))
 
     # The collector.
 
     def describe(self) -> list[Metric]:
-        """Names all, so that a registry has them once; it does not scrape for that."""
+        """Returns the names of all metrics, for the registry; reads no runtime."""
         return list(self.families(_NOTHING))
 
     def collect(self) -> Iterator[Metric]:
-        """Reads what there is, and gives it to who scrapes.
-
-        From another thread than that of the runtime's loop, it waits for the loop.
-        """
+        """Reads the metrics; on other threads than the runtime's loop, waits for it."""
         engine: Any = find_engine()
         snapshot = None
         if hasattr(engine, "snapshot") and not engine.is_closed:
@@ -244,21 +234,13 @@ class Metrics(Collector):
         yield from self.families(snapshot)
 
     def metrics_text(self, snapshot: Snapshot) -> str:
-        """Writes the metrics down in Prometheus' text format.
-
-        Args:
-            snapshot: The state of the runtime.
-        """
+        """Formats the metrics in Prometheus' text format."""
         registry = CollectorRegistry()
         registry.register(_Once(self, snapshot))
         return generate_latest(registry).decode()
 
     def metrics_rows(self, snapshot: Snapshot) -> list[dict[str, Any]]:
-        """Writes the metrics down as plain values.
-
-        Args:
-            snapshot: The state of the runtime.
-        """
+        """Returns the metrics as plain values."""
         return [
             {
                 "name": metric.name,
@@ -273,11 +255,7 @@ class Metrics(Collector):
         ]
 
     def families(self, snapshot: Snapshot | None) -> Iterator[Metric]:
-        """Gives the metrics.
-
-        Args:
-            snapshot: The state of the runtime; None where none runs.
-        """
+        """Yields the metrics; without a snapshot, those of calls and lives only."""
         yield from self._calls()
         if snapshot is not None:
             self._lives.look(snapshot.actors)
@@ -292,7 +270,7 @@ class Metrics(Collector):
             labels=[*_LABELS, "outcome"],
         )
         for key, figures in sorted(self._methods.copy().items()):
-            # Whoever scrapes now and then gets the times of all calls.
+            # After each scrape, the next call is measured.
             figures.stride.begin()
             figures.tally.left = 0
             for outcome, count in figures.tally.outcomes().items():
@@ -315,7 +293,7 @@ class Metrics(Collector):
 
 
 class _Once(Collector):
-    """Collects from a snapshot that was taken before."""
+    """Collects the metrics of one snapshot."""
 
     def __init__(self, metrics: Metrics, snapshot: Snapshot) -> None:
         self._metrics = metrics
@@ -329,7 +307,7 @@ class _Once(Collector):
 
 
 def _histogram(histogram: Histogram, *labels: str) -> HistogramMetricFamily:
-    """Gives a histogram without the times at which its series began."""
+    """Returns a histogram without the creation times of its series."""
     (metric,) = histogram.collect()
     family = HistogramMetricFamily(metric.name, metric.documentation, labels=labels)
     family.samples = [s for s in metric.samples if not s.name.endswith("_created")]

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @public("actorlib.observe")
 def prometheus(registry: CollectorRegistry | None = None) -> Middleware:
-    """Makes a middleware that counts for Prometheus.
+    """Returns a middleware that collects metrics for Prometheus.
 
-    It needs the extra ``metrics``: ``pip install actorlib[metrics]``. Give it to a
-    runtime, and serve what the registry has from your own app::
+    It needs the extra ``metrics``: ``pip install actorlib[metrics]``. Pass it to a
+    runtime, and serve the registry from your own app::
 
         async with actorlib.init(middleware=[actorlib.observe.prometheus()]):
             app.mount("/metrics", prometheus_client.make_asgi_app())  # Starlette's
@@ -30,42 +30,41 @@ def prometheus(registry: CollectorRegistry | None = None) -> Middleware:
 
     * ``actorlib_calls_total``: calls by ``actor_class`` (empty for functions),
       ``method`` and ``outcome``, which is ok, error, cancelled or lost
-    * ``actorlib_call_queue_seconds``: how long calls waited, a histogram
-    * ``actorlib_call_run_seconds``: how long their code ran, a histogram
+    * ``actorlib_call_queue_seconds``: the waiting time of calls, a histogram
+    * ``actorlib_call_run_seconds``: the running time of their code, a histogram
     * ``actorlib_actors``: actors by ``state``
-    * ``actorlib_pending_calls``: calls without an answer, by ``actor_class``
-    * ``actorlib_placement_seconds``: how long actors took from being made to being
+    * ``actorlib_pending_calls``: unanswered calls, by ``actor_class``
+    * ``actorlib_placement_seconds``: the time from the creation of an actor until it is
       ready, a histogram by ``actor_class``
     * ``actorlib_restarts_total``: restarts by ``actor_class``
-    * ``actorlib_waiting``: how many wait for resources
+    * ``actorlib_waiting``: requests that wait for resources
     * ``actorlib_resources``, ``actorlib_resources_available``: by ``resource``
-    * ``actorlib_device_share``: what is granted of a device, from 0 to 1, by ``kind``
+    * ``actorlib_device_share``: the granted share of a device, from 0 to 1, by ``kind``
       and ``device``
-    * ``actorlib_device_memory_bytes``: what actors had of a device that they share
+    * ``actorlib_device_memory_bytes``: the memory that actors use of shared devices
     * ``actorlib_device_memory_limit_bytes``: the memory of a device
-    * ``actorlib_host_memory_bytes``: what actors have that ask for memory
+    * ``actorlib_host_memory_bytes``: the memory of actors that request ``memory``
     * ``actorlib_object_store_bytes``: shared memory by ``state``, live or warm
-    * ``actorlib_object_store_limit_bytes``: the most that there may be
+    * ``actorlib_object_store_limit_bytes``: the limit of shared memory
 
-    All calls of the program are counted, and so are those of workers whose code ran.
-    If a method is called less than a hundred times a second, all its times are taken;
-    of a method that is called more often, the times of some calls are taken, so the
-    ``_count`` of a histogram is not the number of calls. Everything else is read from
-    the runtime when somebody scrapes: on the thread of its loop at once, from another
-    thread by way of the loop. After 500 methods, all others count as one, ``(other)``.
-    Beside another middleware every call is observed, which costs more; see
-    ``benchmarks/observing.py``.
+    All calls of the program are counted, and the calls of workers whose code ran. The
+    times of all calls are measured if a method is called less than a hundred times per
+    second. Otherwise some calls are measured, so the ``_count`` of a histogram is not
+    the number of calls. Everything else is read from the runtime when the metrics are
+    scraped: at once on the thread of its loop, and through the loop on other threads.
+    After 500 methods, all others count as one, ``(other)``. With another middleware,
+    all calls are observed, which costs more; see ``benchmarks/observing.py``.
 
     Args:
-        registry: Where it is registered. Default: None, for that of
-            ``prometheus_client`` itself.
+        registry: The registry. Default: None, for the default registry of
+            ``prometheus_client``.
 
     Returns:
         The middleware, for ``init(middleware=[...])`` or ``add_middleware()``.
 
     Raises:
         ImportError: ``prometheus_client`` is not installed.
-        ValueError: The registry has one already.
+        ValueError: The registry has these metrics already.
 
     Example:
         >>> from prometheus_client import CollectorRegistry
@@ -82,7 +81,7 @@ def prometheus(registry: CollectorRegistry | None = None) -> Middleware:
     except ImportError as error:
         raise ImportError(_missing("metrics", error)) from error
     if registry is None:
-        from prometheus_client import REGISTRY  # noqa: PLC0415  # it is there
+        from prometheus_client import REGISTRY  # noqa: PLC0415  # an extra
 
         registry = REGISTRY
     return Metrics(registry)
@@ -94,12 +93,12 @@ def opentelemetry(
     *,
     setup: Callable[[], object] | None = None,
 ) -> Middleware:
-    """Makes a middleware that gives spans of calls to OpenTelemetry.
+    """Returns a middleware that makes OpenTelemetry spans of calls.
 
     It needs the extra ``otel``, which is OpenTelemetry's API:
-    ``pip install actorlib[otel]``. Providers and exporters are yours; without one
-    nothing is recorded. Workers are processes of their own: what ``setup`` does there
-    is done before their first span::
+    ``pip install actorlib[otel]``. Provide your own providers and exporters; without
+    them nothing is recorded. Workers are separate processes, and call ``setup`` before
+    their first span::
 
         def setup():
             provider = TracerProvider(resource=Resource.create({"service.name": "m"}))
@@ -111,29 +110,29 @@ def opentelemetry(
         async with actorlib.init(middleware=[spans]):
             ...
 
-    Each call has two spans, both named ``Model/predict``: one at the caller, of the
-    kind CLIENT, from where it is made to its answer; and below it one in the worker, of
-    the kind SERVER, while its code runs. That one is the current span there, so spans
-    of the code are below it, and so are calls that it makes. The span at the caller is
-    below the span that is current where the call is made.
+    Each call has two spans, both named ``Model/predict``. The caller's span has the
+    kind CLIENT and lasts from the call to its answer; its parent is the current span of
+    the caller. The worker's span has the kind SERVER, lasts while the code runs, and is
+    a child of the caller's span. It is the current span there, so it is the parent of
+    spans that the code makes, and of its calls.
 
     They have the attributes ``rpc.system`` (``"actorlib"``), ``rpc.service`` (the
     class; ``functions`` for functions), ``rpc.method``, ``error.type`` with the class
     of an error, ``actorlib.status`` (ok, error, cancelled, lost),
-    ``actorlib.call.number``, ``actorlib.actor.id`` and ``actorlib.actor.name``. At the
-    caller the events ``actorlib.began`` and ``actorlib.ended``
-    (``actorlib.stream.ended`` of a stream) say when its code ran, ``actorlib.retried``
-    how often it was made again after an error, and ``actorlib.process.lost`` that the
-    process ended. What crosses is what the global propagators say, by default a W3C
-    trace context and baggage.
+    ``actorlib.call.number``, ``actorlib.actor.id`` and ``actorlib.actor.name``. The
+    caller's span has events: ``actorlib.began`` and ``actorlib.ended``
+    (``actorlib.stream.ended`` for a stream) with the times of the code,
+    ``actorlib.retried`` with the number of retries, and ``actorlib.process.lost`` if
+    the process ended. The global propagators choose the context that is sent, by
+    default a W3C trace context and baggage.
 
     Args:
         tracer_provider: Makes the spans of this process. Default: None, for the global
             one.
-        setup: Called once in each worker that is told of a call, before its first span;
-            it is pickled, as functions of actors are. A worker that ends because its
-            actor is killed exports nothing more. Default: None, for workers whose
-            provider is set where their code is imported, or by the variables
+        setup: Called once in each worker with an observed call, before its first span;
+            it is pickled as functions of actors are. A worker of a killed actor exports
+            nothing more. Default: None, for workers whose provider is set where their
+            code is imported, or by the variables
             ``OTEL_PYTHON_TRACER_PROVIDER`` and others.
 
     Returns:

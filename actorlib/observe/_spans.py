@@ -1,4 +1,4 @@
-"""Spans of calls, by OpenTelemetry's API alone; see ``opentelemetry``."""
+"""Spans of calls, with OpenTelemetry's API only; see ``opentelemetry``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NANOSECONDS: Final = 1_000_000_000
 
 
 class _Worker(NamedTuple):
-    """What a worker's side has to end: its span, and what is put back."""
+    """The span of the worker's side, and the token to restore the context."""
 
     span: Span
     token: Any
@@ -42,7 +42,7 @@ class Spans:
         self._tracer: Tracer | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A provider has threads, and stays where it is.
+        # A provider has threads, so it is not sent.
         return _in_worker, (self._setup,)
 
     def before(self, call: ObservedCall) -> Span | _Worker:
@@ -112,16 +112,16 @@ class Spans:
 
 
 def _of_actor(call: ObservedCall) -> dict[str, str]:
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     if call.actor_id:
-        found["actorlib.actor.id"] = call.actor_id
+        attributes["actorlib.actor.id"] = call.actor_id
     if call.actor_name is not None:
-        found["actorlib.actor.name"] = call.actor_name
-    return found
+        attributes["actorlib.actor.name"] = call.actor_name
+    return attributes
 
 
 def _in_worker(setup: Callable[[], object] | None) -> Spans:
-    """The copy in a worker, whose provider is made first."""
+    """Makes the copy in a worker, after its provider."""
     if setup is not None:
         setup()
     return Spans(None, setup)

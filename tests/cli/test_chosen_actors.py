@@ -55,7 +55,7 @@ def test_actor_when_a_word_means_one_then_that_is_it(word: str, number: int) -> 
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("Model", r"may be any of Model 'm1' \(pid 801\) .*: say its id or its pid"),
+        ("Model", r"may be any of Model 'm1' \(pid 801\) .*: write its id or its pid"),
         ("0000", "may be any of"),
         ("m3", r"there is no actor 'm3': there are Model 'm1' \(pid 801\)"),
         ("0", "there is no actor '0'"),

@@ -106,7 +106,7 @@ def test_chosen_when_asked_then_these_lines(
     ("said", "why"),
     [
         ({"level": "LOUD"}, "--level takes one of"),
-        ({"pattern": "("}, "--grep '\\(' is no regular expression"),
+        ({"pattern": "("}, "--grep '\\(' is not a regular expression"),
     ],
 )
 def test_chosen_when_it_makes_no_sense_then_told_why(

@@ -61,7 +61,7 @@ def test_words_when_something_is_missing_then_they_say_what() -> None:
         "https://ui.perfetto.dev or chrome://tracing."
     )
     assert dropped.startswith("3 older calls and runs were dropped: --kept N")
-    assert silent.startswith("Model 'm1' (pid 813) did not say")
+    assert silent.startswith("Model 'm1' (pid 813) did not send")
     assert len(in_words(replace(found, dropped=0, silent=()))) == 1
 
 
@@ -69,14 +69,14 @@ def test_file_when_its_folder_is_missing_then_said_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["trace", "-o", str(tmp_path / "no" / "out.json")]) == 1
-    assert "no such folder" in capsys.readouterr().err
+    assert "not a writable folder" in capsys.readouterr().err
 
 
 def test_file_when_it_is_a_folder_then_said_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["trace", "-o", str(tmp_path)]) == 1
-    assert "it is no such file" in capsys.readouterr().err
+    assert "it is not a writable file" in capsys.readouterr().err
 
 
 def test_error_when_it_would_steer_a_terminal_then_its_escapes_are_shown(

@@ -119,7 +119,7 @@ class MemoryWorker(WorkerProcess):
     def identify(self, pid: int) -> None:
         """Nothing: it is known from the start."""
 
-    def rename(self, name: str) -> None:
+    def rename(self, name: str | Callable[[], str]) -> None:
         """Nothing: what it prints stands for itself."""
 
     def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:

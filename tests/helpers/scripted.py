@@ -136,7 +136,7 @@ class ScriptedWorker(WorkerProcess):
         """See WorkerProcess."""
         return self._exited
 
-    def rename(self, name: str) -> None:
+    def rename(self, name: str | Callable[[], str]) -> None:
         """Nothing: it has no output of its own."""
 
     def kill(self) -> None:

@@ -6,6 +6,8 @@ import asyncio
 import os
 from typing import Any, cast
 
+import pytest
+
 from actorlib._processes.worker_output import OutputPipe
 
 
@@ -56,3 +58,42 @@ async def test_line_when_too_long_then_it_is_cut_and_nothing_is_added() -> None:
     pipe.close()
 
     assert [line for _, line in shown.lines] == [b"x" * 80_000, b"", b"next"]
+
+
+@pytest.mark.memory
+async def test_line_when_its_end_does_not_come_then_its_beginning_is_shown() -> None:
+    loop = asyncio.get_running_loop()
+    shown = Shown()
+    pipe = OutputPipe("stdout", cast("Any", shown))
+    pipe.start(loop, "Worker", 1)
+    os.write(
+        pipe.write_end, "line\nbeg\u00fc".encode()[:-1]
+    )  # a character is not whole
+    await asyncio.sleep(1)
+    assert len(shown.lines) == 2
+    os.write(pipe.write_end, "\u00fcn\nnext".encode()[1:])
+    await asyncio.sleep(0.1)
+    assert [line for _, line in shown.lines] == [b"line", b"beg", "\u00fcn".encode()]
+
+    for _ in range(4):  # lines go on, and each is shown when it is whole
+        await asyncio.sleep(0.3)
+        os.write(pipe.write_end, b" more\nnext")
+
+    await asyncio.sleep(1)
+    assert [line for _, line in shown.lines[3:]] == [*[b"next more"] * 4, b"next"]
+    os.write(pipe.write_end, b"\nlast\n")  # the end of what was shown adds nothing
+    pipe.close()
+    assert [line for _, line in shown.lines[8:]] == [b"last"]
+
+
+def test_label_when_it_is_a_function_then_it_names_each_line() -> None:
+    labels = iter(["first", "second"])
+    shown = Shown()
+    pipe = OutputPipe("stdout", cast("Any", shown))
+    pipe.rename(lambda: next(labels))
+    for line in (b"a\n", b"b\n"):
+        os.write(pipe.write_end, line)
+        pipe.read_all()
+    pipe.close()
+
+    assert shown.lines == [("first", b"a"), ("second", b"b")]

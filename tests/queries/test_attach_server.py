@@ -128,7 +128,7 @@ async def test_client_when_its_command_line_has_long_words_then_it_is_let_in(
     [
         (struct.pack("!I", 4097) + bytes(4097), "4097 bytes, where 4096 are the most"),
         (b"\xff" * 4, "4294967295 bytes"),
-        (question_frame("\N{PILE OF POO}" * 1000, {}), "nobody is asked"),
+        (question_frame("\N{PILE OF POO}" * 1000, {}), "there is no query"),
         (question_frame(ATTACH, {**SAID, "version": "\0" * 4000}), "runs actorlib"),
         (question_frame(ATTACH, {**SAID, "python": ["\0"] * 2000}), "runs actorlib"),
     ],

@@ -47,7 +47,7 @@ async def test_runtime_when_asked_then_it_answers_as_at_its_socket(
 @pytest.mark.parametrize(
     ("verb", "options", "words"),
     [
-        ("nothing", {}, "is not asked 'nothing'"),
+        ("nothing", {}, "has no query 'nothing'"),
         ("status", {"dead": 1}, "dead takes true or false"),
         ("explain", {"actor": "zz"}, "takes the id of an actor in hex"),
         ("explain", {"actor": NOBODY}, NOBODY),

@@ -135,7 +135,7 @@ def test_program_when_it_wants_no_query_server_then_it_has_none(
     with Owner(ends, folder=tmp_path, environ=environ) as owner:
         owner.told()
 
-        with pytest.raises(RuntimeNotFoundError, match="has no runtime that can be"):
+        with pytest.raises(RuntimeNotFoundError, match="has no runtime that answers"):
             find_runtimes(owner.pid)
         owner.go_on()
         assert owner.end() == 0
@@ -250,7 +250,7 @@ def test_program_when_it_has_ended_since_it_was_found_then_said_so(
         owner.signal(signal.SIGKILL)
         owner.end()
 
-    with pytest.raises(RuntimeUnreachableError, match="has ended while it was asked"):
+    with pytest.raises(RuntimeUnreachableError, match="ended before it answered"):
         ask(address, "status")
 
 
@@ -315,7 +315,7 @@ def test_client_when_another_user_poses_as_a_runtime_then_asked_nothing() -> Non
         assert posing.stdout.readline() == "there\n"
         (address,) = find_runtimes(os.getpid())
 
-        with pytest.raises(RuntimeUnreachableError, match="was asked nothing"):
+        with pytest.raises(RuntimeUnreachableError, match="nothing was sent to it"):
             ask(address, "status")
         assert posing.stdin is not None
         posing.stdin.close()
@@ -328,9 +328,11 @@ def test_runtime_when_another_user_s_then_said_whose(
         owner.told()
         with monkeypatch.context() as patch:
             patch.setattr(os, "geteuid", lambda: NOBODY)
-            with pytest.raises(RuntimeUnreachableError, match="and root may look"):
+            with pytest.raises(RuntimeUnreachableError, match="and root may query"):
                 find_runtimes(owner.pid)
-            with pytest.raises(RuntimeNotFoundError, match="but of others: pid"):
+            with pytest.raises(
+                RuntimeNotFoundError, match="there are those of others: pid"
+            ):
                 find_runtimes()
         owner.go_on()
         assert owner.end() == 0

@@ -364,7 +364,7 @@ def test_question_when_there_is_no_answer_then_it_says_why(
 
 @pytest.mark.parametrize(
     ("which", "words"),
-    [("f" * 32, "no such actor"), (actor(2).actor_id, "no process yet")],
+    [("f" * 32, "no longer such an actor"), (actor(2).actor_id, "no process yet")],
 )
 def test_stack_when_there_is_no_process_then_it_says_so(which: str, words: str) -> None:
     client = Client(Told())

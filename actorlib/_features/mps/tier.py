@@ -377,7 +377,7 @@ class MpsWorker:
     def identify(self, pid: int) -> None:
         self._process.identify(pid)
 
-    def rename(self, name: str) -> None:
+    def rename(self, name: str | Callable[[], str]) -> None:
         self._process.rename(name)
 
     def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:

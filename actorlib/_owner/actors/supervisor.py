@@ -504,7 +504,9 @@ class ActorSupervisor:
             return
         record.move(ActorState.ALIVE)
         record.called = record.called.with_own(own)
-        if own and process is not None:
+        if process is not None and self.route.output_label is not None:
+            process.rename(self.route.output_label)
+        elif process is not None and own:
             process.rename(record.label)
         record.started_at = record.started_at or time.time()
         self.route.opened(self.session)

@@ -119,6 +119,11 @@ class WorkerRoute(ABC):
         """The number of the session that calls are sent to; 0 while there is none."""
         return 0 if self.channel is None else self._session
 
+    @property
+    def output_label(self) -> Callable[[], str] | None:
+        """Returns the name that output is shown behind now; None if that is fixed."""
+        return None
+
     def tell(self, frame: Frame) -> None:
         """Sends a frame that is not a call, if the worker is ready for calls."""
         if self.channel is not None:

@@ -67,6 +67,7 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         idle_since: When it ran its last call.
         last_call: The number of the call that ran when its process ended; 0 if unknown.
         functions: The numbers of the functions that it was sent.
+        last_sent: The function of the call that was sent last.
     """
 
     tasks: dict[FunctionCall, None]
@@ -90,6 +91,7 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         self.idle_since = 0.0
         self.last_call = 0
         self.functions: set[int] = set()
+        self.last_sent: CalledFunction | None = None
 
     @property
     def title(self) -> str:
@@ -102,8 +104,19 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         """Whether every call that it has runs again if it ends."""
         return all(task.retries.times for task in self.tasks)
 
+    @property
+    def output_label(self) -> Callable[[], str]:
+        """Returns the name of the function that runs, or has run last."""
+        return self._output_label
+
+    def _output_label(self) -> str:
+        return self.label(
+            "function" if self.last_sent is None else self.last_sent.label
+        )
+
     def write(self, task: FunctionCall, channel: AsyncChannel) -> None:
         """Sends a call. The first call of a function follows the function itself."""
+        self.last_sent = task.entry
         code, borrowed, payload = task.entry.code, task.borrowed, task.payload
         if code.number not in self.functions:
             self._register(code, channel)

@@ -31,7 +31,7 @@ from actorlib._wire.arguments import (
 from actorlib._wire.errors import dump_exception, fill_future
 from actorlib._wire.messages import CANCELLED, DIED, FAILURE, RESULT, Frame
 from actorlib._wire.serialization import one_line
-from actorlib.exceptions import ObjectLostError
+from actorlib.exceptions import ObjectLostError, OwnerDiedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -250,7 +250,7 @@ class ObjectTable:
             for object_id, entry in self._of_workers.items()
             if object_id.startswith(session.prefix) and entry.answer is None
         ]
-        failure = _failure(ObjectLostError(_LOST))
+        failure = _failure(OwnerDiedError(_LOST))
         tear_down(self, *(partial(self._fill, entry, failure) for entry in lost))
 
     def _fill(self, entry: WorkerObject, answer: Frame) -> None:
@@ -272,7 +272,10 @@ class ObjectTable:
         self._references.returned(borrowed, OWNER)
 
 
-_LOST = "the actor that made the call of this ref ended before it had the result"
+_LOST = (
+    "the actor that made this call ended before the call had a result, and the result "
+    "is lost"
+)
 
 
 def _answer(weak: weakref.ref[BorrowedRef[Any]], frame: Frame) -> None:

@@ -56,7 +56,7 @@ class ClientProcess:
     def kill(self) -> None:
         """Does nothing: the program is the user's."""
 
-    def rename(self, name: str) -> None:
+    def rename(self, name: str | Callable[[], str]) -> None:
         """Does nothing: a client keeps its own output."""
 
     def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:

@@ -14,6 +14,7 @@ In reading order:
 * ``group_loops``: runs the loops and the threads of its concurrency groups.
 * ``concurrency_groups``: limits how many calls of a group run at once.
 * ``group_threads``: runs the calls of a group on threads.
+* ``termination``: ends such an actor and a threaded one when SIGTERM comes.
 * ``generators``: keeps the streams that a worker produces, and which of them are
   paused.
 * ``loop_watchdog``: warns of what blocks the event loop of an actor, once per method.

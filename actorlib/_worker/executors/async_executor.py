@@ -61,6 +61,7 @@ from actorlib._worker.executors.invoke import (
     with_own_buffers,
 )
 from actorlib._worker.executors.loop_watchdog import LoopWatch, WatchThread
+from actorlib._worker.executors.termination import end_after_calls, end_now
 from actorlib._worker.requests.async_client import AsyncOwnerClient
 from actorlib._worker.startup import construct, shutting_down
 
@@ -100,6 +101,8 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
             instance = construct(start, client, actor_loop.call, actor_loop.run_to_end)
             executor.set_instance(instance)
             client.report_ready(instance)
+            if not start.config.is_inline:
+                end_after_calls(executor.terminate)
             if pipe_loop is loop and not start.config.is_inline:
                 client.inbox.take_interrupts()
             with shutting_down(instance, actor_loop.run_to_end):
@@ -195,6 +198,7 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
         self._threads_of_call: dict[int, tuple[GroupThreads, Gate]] = {}
         self._pipe_thread: threading.Thread | None = None
         self._beside: UserLoopPortal | None = None
+        self._is_terminating = False
         self._change_waiters: list[asyncio.Future[None]] = []
         self._background: set[asyncio.Task[None]] = set()
 
@@ -344,6 +348,20 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
+    def terminate(self) -> None:
+        """Ends the process by SIGTERM when no call runs; no further call begins."""
+        self._is_terminating = self._client.is_leaving = True
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._pipe_loop.call_soon_threadsafe(
+                lambda: self._start_background(self._end_when_idle())
+            )
+
+    async def _end_when_idle(self) -> None:
+        self._gates.clear()
+        await self._until(self._is_idle)
+        await self._channel.drain()
+        end_now()
+
     def _begin_to_leave(self) -> None:
         self._start_background(self._leave_actor(self._start.config.grace))
 
@@ -411,6 +429,8 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
     # Calls, on that thread.
 
     def _accept(self, frame: Frame, headers: Mapping[str, Any] | None = None) -> None:
+        if self._is_terminating:
+            return  # the owner sees that the call has not begun
         if self._client.is_leaving:
             self._channel.send((LEAVE, frame[1]))
             return

@@ -20,6 +20,7 @@ from actorlib._worker.executors.concurrency_groups import Gate, Gates
 from actorlib._worker.executors.group_threads import GroupThreads
 from actorlib._worker.executors.invoke import CallExecutor
 from actorlib._worker.executors.serial_executor import make_actor
+from actorlib._worker.executors.termination import end_after_calls, end_now
 from actorlib._worker.startup import shutting_down
 
 if TYPE_CHECKING:
@@ -38,8 +39,11 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
         EOFError: The owner is gone.
     """
     client, instance = make_actor(start, pipe)
+    executor = ThreadedExecutor(client, instance, start)
+    if not start.config.is_inline:
+        end_after_calls(executor.terminate)
     with shutting_down(instance):
-        ThreadedExecutor(client, instance, start).run()
+        executor.run()
 
 
 class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
@@ -73,6 +77,8 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
         self._running = 0
         self._running_calls: set[int] = set()
         self._is_stopping = False
+        self._is_terminating = False
+        self._start_thread = start.threads.start
         self._fatal: BaseException | None = None
 
     # On the main thread.
@@ -110,11 +116,23 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
         group = frame[4].get("group") if frame[0] != CALL else None
         gate = self._gates.of(frame[2], group)
         with self._changed:
-            if not gate.enter(frame):
+            if self._is_terminating or not gate.enter(frame):
                 return
             self._running_calls.add(frame[1])
             self._running += 1
             self._threads[gate].submit(frame)
+
+    def terminate(self) -> None:
+        """Ends the process by SIGTERM when no call runs; no further call begins."""
+        with self._changed:
+            self._is_terminating = True
+            self._gates.clear()
+        self._start_thread("actorlib-end", self._end_when_idle)
+
+    def _end_when_idle(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running)
+        end_now()
 
     def _forget_cancelled(self) -> None:
         """Drops cancellations of calls that are over: no call waits."""

@@ -392,8 +392,8 @@ class AsyncOwnerClient(OwnerClient):
         if not self._has_warned and _is_in_task():
             self._has_warned = True
             _log.warning(
-                "get() in an async method blocks the event loop: every other call that "
-                "this loop runs stands still meanwhile. Await the ref instead"
+                "get() or wait() in an async method blocks the event loop: every other "
+                "call that this loop runs stands still meanwhile. Await it instead"
             )
         super().wait(ref, timeout)
 

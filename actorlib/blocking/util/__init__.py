@@ -6,7 +6,8 @@ In the order in which to read it:
 * ``actor_pool``, ``queue``: work that is shared out, items that are passed on.
 * ``iteration``: results as they come.
 * ``state``: what there is, to be looked at.
-* ``accelerators``: what models of devices are called.
+* ``multiprocessing``, ``joblib``: their pools, with actors and remote functions.
+* ``accelerators``: the names of models of devices.
 """
 
 import importlib
@@ -27,7 +28,7 @@ from actorlib.blocking.util.placement_group import (
 
 if TYPE_CHECKING:
     from actorlib._api.inspection import inspect_serializability
-    from actorlib.blocking.util import accelerators, state
+    from actorlib.blocking.util import accelerators, joblib, multiprocessing, state
     from actorlib.blocking.util.state import list_named_actors
 
 __all__ = [
@@ -39,8 +40,10 @@ __all__ = [
     "get_node_ip_address",
     "get_placement_group",
     "inspect_serializability",
+    "joblib",
     "list_named_actors",
     "map_unordered",
+    "multiprocessing",
     "placement_group",
     "placement_group_table",
     "queue",
@@ -65,8 +68,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    # Only who names a model pays for the vendors, and who looks at rows for those.
-    if name in ("accelerators", "state"):
+    # Each of these imports much that few scripts need.
+    if name in ("accelerators", "joblib", "multiprocessing", "state"):
         return importlib.import_module(f"{__name__}.{name}")
     if name == "list_named_actors":
         return importlib.import_module(f"{__name__}.state").list_named_actors

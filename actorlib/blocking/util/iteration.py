@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import actorlib
+from actorlib._api.pipeline import map_options, start_map
+from actorlib._base.validation import check_bool
 from actorlib._script_runtime import SCRIPT
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ def map_unordered(
     chunksize: int | Literal["auto"] = 1,
     backpressure_size: int = 100,
     chunk_size: int = 10,
+    yield_obj_refs: bool = False,
     progress: bool | str = False,
     on_error: Literal["raise", "return"] = "raise",
     return_exceptions: bool = False,
@@ -62,21 +66,23 @@ def map_unordered(
         chunksize: How many items one call is for, or ``"auto"``.
         backpressure_size: How many are under way at the most.
         chunk_size: As for ``as_completed``.
+        yield_obj_refs: As for ``as_completed``. A call is for one item then.
         progress: As for ``as_completed``.
         on_error: ``"return"`` gives errors in the places of results.
         return_exceptions: The same as ``on_error="return"``.
     """
     del chunk_size
     SCRIPT.engine()
-    start: Any = actorlib.map_unordered
-    results: Results[T] = start(
-        fn,
-        items,
+    check_bool("yield_obj_refs", yield_obj_refs)
+    options = map_options(
+        (items,),
         ordered=ordered,
-        chunksize=chunksize,
-        backpressure_size=backpressure_size,
+        chunksize=1 if yield_obj_refs else chunksize,
         progress=progress,
         on_error=on_error,
         return_exceptions=return_exceptions,
     )
-    return results
+    options = replace(options, yields_refs=yield_obj_refs)
+    return start_map(
+        "map_unordered()", fn, (items,), options, backpressure_size=backpressure_size
+    )

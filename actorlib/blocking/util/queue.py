@@ -38,11 +38,12 @@ class Queue(Generic[T]):
     ) -> None:
         SCRIPT.engine()
         self._queue: actorlib.Queue[T] = actorlib.Queue(maxsize, actor_options)
+        self._is_shut_down = False
 
     @property
-    def actor(self) -> ActorHandle[Any]:
-        """The handle of the actor behind it."""
-        return self._queue.actor
+    def actor(self) -> ActorHandle[Any] | None:
+        """The handle of the actor behind it; None after ``shutdown()``."""
+        return None if self._is_shut_down else self._queue.actor
 
     @property
     def maxsize(self) -> int:
@@ -161,4 +162,5 @@ class Queue(Generic[T]):
             force: Whether it is ended without serving what it was sent.
             grace_period_s: Seconds that it is given otherwise.
         """
+        self._is_shut_down = True
         self._queue.shutdown(0 if force else grace_period_s).get()

@@ -27,6 +27,7 @@ __all__ = [
     "ActorState",
     "TaskState",
     "explain",
+    "get_actor",
     "list_actors",
     "list_named_actors",
     "list_tasks",
@@ -168,6 +169,18 @@ def list_actors(
     conditions = checked_filters(filters, limit, ActorState, _ACTOR_STATES)
     rows = [_actor_state(actor, context) for actor in actorlib.list_actors()]
     return matching(rows, conditions)[:limit]
+
+
+def get_actor(id: str) -> ActorState | None:  # noqa: A002  # as Ray's users write it
+    """The row of ``list_actors`` of one actor.
+
+    Args:
+        id: The id of the actor, in hex.
+
+    Returns:
+        None if no actor has it.
+    """
+    return next(iter(list_actors(filters=[("actor_id", "=", id)])), None)
 
 
 def _actor_state(actor: ActorInfo, context: RuntimeContext) -> ActorState:
