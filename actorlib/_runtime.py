@@ -29,6 +29,7 @@ from actorlib._api.decorators import ActorClass, interface_and_options
 from actorlib._api.placement_group import PlacementGroup
 from actorlib._api.remote_function import RemoteFunction, asked_by
 from actorlib._api.waiting import get_all
+from actorlib._base.own_files import hide_own_frames
 from actorlib._base.public import public
 from actorlib._base.stdio import fill_standard_streams
 from actorlib._base.validation import (
@@ -41,7 +42,12 @@ from actorlib._base.validation import (
     checked_duration,
     words_of,
 )
-from actorlib._core.engine import current_engine, find_engine, set_engine
+from actorlib._core.engine import (
+    current_engine,
+    find_engine,
+    note_runtime,
+    set_engine,
+)
 from actorlib._features import runtime as features
 from actorlib._futures.object_ref import ObjectRef
 from actorlib._futures.stream_reader import ObjectRefGenerator
@@ -296,6 +302,8 @@ def _load_with_server() -> Callable[
 
 
 T = TypeVar("T")
+_LOOPS = (asyncio.__file__.rpartition("__init__")[0], "uvloop/")
+"""How the paths of the event loops' files begin, as frames name them."""
 
 
 class OtherRuntime(NamedTuple):
@@ -348,7 +356,8 @@ class Runtime:
         features.check(options, self._engine_name)
         self._engine: RuntimeEngine | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._is_used = False
+        self.was_started = False
+        note_runtime(self)
 
     def __repr__(self) -> str:
         return f"<Runtime {'not running' if self._owner() is None else 'running'}>"
@@ -362,6 +371,18 @@ class Runtime:
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self._open().__await__()
+
+    if not TYPE_CHECKING:  # type checkers refuse it by themselves
+
+        def __enter__(self) -> NoReturn:
+            """Refuses: the runtime starts and ends on an event loop."""
+            raise TypeError(
+                "a runtime needs 'async with actorlib.init():' in an 'async def'. For "
+                "plain code: 'import actorlib.blocking as ray' and 'with ray.init():'"
+            )
+
+        def __exit__(self, *_: object) -> None:
+            """Is needed so that ``with`` calls ``__enter__``."""
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.current_task()
@@ -605,8 +626,8 @@ class Runtime:
         Raises:
             RuntimeError: It is not running.
             UnsupportedOptionError: The engine is Ray's, which keeps files.
-            TypeError: The limit is no whole number.
-            ValueError: It is below 1, or what is given is no handle.
+            TypeError: The limit is not a whole number, or ``actor`` is not a handle.
+            ValueError: The limit is below 1.
 
         Example:
             >>> async def main():
@@ -721,7 +742,7 @@ class Runtime:
 
         Raises:
             RuntimeError: The runtime is not running.
-            ValueError: It is none of these.
+            TypeError: It is none of these.
 
         Example:
             >>> @actorlib.remote(num_gpus=1)
@@ -765,7 +786,7 @@ class Runtime:
         return await attach_to(*self._attached_to)
 
     async def _open(self) -> Self:
-        if self._is_used:
+        if self.was_started:
             raise RuntimeError(
                 "this runtime was started before: call init() again"
                 if self._owner() is None
@@ -775,7 +796,7 @@ class Runtime:
         if self._replaces:
             await shutdown()
         _refuse_second()
-        self._is_used = True
+        self.was_started = True
         page, attach_server = listening_page(self._options), None
         try:
             attach_server = attach_server_of(self._options)
@@ -814,9 +835,9 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
         The Runtime, not started yet.
 
     Raises:
-        TypeError: A value has the wrong type.
-        ValueError: An option is unknown or its value out of range. When it starts:
-            more GPUs are declared than the visibility variable of this process names.
+        TypeError: A value has the wrong type, or an option is unknown.
+        ValueError: A value is out of range. When it starts: more GPUs are declared than
+            the visibility variable of this process names.
         RuntimeError: A runtime is running in this process already; it runs on.
         TemplateError: When it starts: no worker can be started, or a module of
             ``preload`` cannot be imported. Nothing is left running.
@@ -989,9 +1010,13 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     from actorlib._loops.termination import until_terminated
 
     fill_standard_streams()
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        is_one = asyncio.iscoroutine(main)  # what else it is, the runner says
-        return runner.run(until_terminated(main) if is_one else main)
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            is_one = asyncio.iscoroutine(main)  # what else it is, the runner says
+            return runner.run(until_terminated(main) if is_one else main)
+    except BaseException as error:
+        hide_own_frames(error, *_LOOPS)
+        raise
 
 
 @public("actorlib")
@@ -1013,7 +1038,7 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[
         it need not be awaited.
 
     Raises:
-        ValueError: It is no handle.
+        TypeError: It is not a handle.
 
     Example:
         >>> @actorlib.remote
@@ -1249,5 +1274,5 @@ def _refuse_second() -> None:
 def _checked(actor: object) -> ActorHandle[Any]:
     if not isinstance(actor, ActorHandle):
         hint = "; a call is stopped by cancel()" if isinstance(actor, ObjectRef) else ""
-        raise ValueError(f"this takes an actor's handle, not {actor!r}{hint}")  # noqa: TRY004  # as Ray's users know it
+        raise TypeError(f"this takes an actor's handle, not {actor!r}{hint}")
     return cast("ActorHandle[Any]", actor)

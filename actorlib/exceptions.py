@@ -54,6 +54,7 @@ __all__ = [
     "TaskPlacementGroupRemoved",
     "TaskUnschedulableError",
     "TemplateError",
+    "UnknownOptionError",
     "UnserializableException",
     "UnsupportedOptionError",
     "WorkerCrashedError",
@@ -201,6 +202,14 @@ class TemplateError(ActorlibError):
     """The process that workers are started from could not start or has died."""
 
 
+class UnknownOptionError(ActorlibError, TypeError, ValueError):
+    """An option has a name that does not exist, or not for this; nothing was made.
+
+    It is a TypeError, as for any unknown keyword. Until version 0.5 it is a ValueError
+    too.
+    """
+
+
 class UnsupportedOptionError(ActorlibError, ValueError):
     """The engine that runs cannot do what an option asks; nothing was made."""
 
@@ -313,7 +322,7 @@ class ActorDiedError(ActorError):
 
     @property
     def actor_init_failed(self) -> bool:
-        """Whether its constructor raised; the text has that traceback."""
+        """Whether its constructor raised; the ``__cause__`` shows that traceback."""
         return bool(self.exit.constructor)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -275,6 +275,16 @@ class ActorMethod(Generic[P, R]):
             f"{name}() runs in another process: write .{name}.remote(...) and await it"
         )
 
+    if not TYPE_CHECKING:  # type checkers refuse it by themselves
+
+        def __await__(self) -> NoReturn:
+            """Refuses: nothing was called."""
+            name = self._callee.name
+            raise TypeError(
+                f"{name} is a method that was not called: write "
+                f"'await handle.{name}.remote(...)'"
+            )
+
     def __repr__(self) -> str:
         return f"<method {self._callee}>"
 
@@ -760,8 +770,20 @@ def _no_attribute(handle: ActorHandle[Any], name: str) -> AttributeError:
 
 
 def no_such_method(interface: Interface, name: str) -> AttributeError:
-    """Why a class has no method of a name, and which is meant perhaps."""
+    """Makes the error for a name that is not a method; suggests what to write."""
+    cls = interface.class_name
+    if name in interface.attributes:
+        message = (
+            f"{name!r} is {interface.attributes[name]} of {cls}, and its value is in "
+            f"the actor's process: give {cls} a method that returns it, and call that "
+            "with .remote()"
+        )
+        return AttributeError(message, name=name)
     close = closest_names(name, interface.methods)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    message = f"actor class {interface.class_name} has no method {name!r}{hint}"
+    hint = (
+        f"did you mean {close[0]!r}?"
+        if close
+        else "an attribute of the actor is read by a method that returns it"
+    )
+    message = f"actor class {cls} has no method {name!r}; {hint}"
     return AttributeError(message, name=name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, overload
 
 from actorlib._base.public import public
 from actorlib._base.validation import check_count, check_seconds
@@ -28,13 +28,19 @@ R = TypeVar("R")
 _LINE = "__actorlib_batch_{}__"
 
 
-@public("actorlib")
+@overload
+def batch(
+    method: Callable[[S, list[T]], Awaitable[Sequence[R]] | Sequence[R]], /
+) -> TypedMethod[S, [T], R, Coroutine[Any, Any, R]]: ...
+@overload
 def batch(
     *, max_size: int = 32, wait: float = 0.005
 ) -> Callable[
     [Callable[[S, list[T]], Awaitable[Sequence[R]] | Sequence[R]]],
     TypedMethod[S, [T], R, Coroutine[Any, Any, R]],
-]:
+]: ...
+@public("actorlib")
+def batch(*given: Any, max_size: int = 32, wait: float = 0.005) -> Any:
     """Gathers calls of a method, so that it works on many inputs at once.
 
     The method takes a list and returns one result for each item, in order. Callers call
@@ -47,6 +53,7 @@ def batch(
     raises, for all callers of the batch.
 
     Args:
+        *given: The method, for ``@batch`` without parentheses.
         max_size: The most calls in a batch, 1 or more; as many begin it at once. It is
             at most the actor's ``max_concurrency``, else fewer calls are gathered.
             Default: 32.
@@ -54,7 +61,7 @@ def batch(
             gathers what is there already. Default: 0.005.
 
     Returns:
-        The decorator.
+        The decorator, or the decorated method.
 
     Raises:
         TypeError: An argument has the wrong type, or what is decorated is no method
@@ -94,14 +101,14 @@ def batch(
         # To a type checker it is a method under @method, too; it is a function.
         return cast("TypedMethod[S, [T], R, Coroutine[Any, Any, R]]", call_one)
 
-    return decorate
+    return decorate(*given) if given else decorate
 
 
 def _check(method: object) -> None:
     if not inspect.isfunction(method):
         raise TypeError(
             f"@batch takes a method of a class, not {method!r} "
-            f"({type(method).__name__}); write @actorlib.batch() with brackets"
+            f"({type(method).__name__})"
         )
     if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
         raise TypeError(

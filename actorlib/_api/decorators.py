@@ -11,6 +11,7 @@ from typing import (
     NoReturn,
     ParamSpec,
     Protocol,
+    Self,
     TypeVar,
     Union,
     Unpack,
@@ -179,9 +180,9 @@ class ActorClass(Generic[P, T]):
             Another actor class; this one does not change.
 
         Raises:
-            TypeError: A value has the wrong type.
-            ValueError: An option is unknown or its value out of range. The message
-                names the option, what it takes and what was given.
+            TypeError: A value has the wrong type, or an option is unknown.
+            ValueError: A value is out of range. The message names the option, what it
+                takes and what was given.
 
         Example:
             >>> @actorlib.remote
@@ -195,7 +196,23 @@ class ActorClass(Generic[P, T]):
         updated = with_given(self._options, _with_actor_ids(options))
         return ActorClass(self.__wrapped__, updated, self._interface, self._origin)
 
+    def __getitem__(self, parameters: Any) -> Self:
+        """Returns the class itself, as type parameters change nothing: ``Box[int]``.
+
+        Raises:
+            TypeError: The class is not generic.
+        """
+        cast("Any", self.__wrapped__)[parameters]
+        return self
+
     def __getattr__(self, name: str) -> Any:
+        if name == "__mro__":  # class decorators such as @dataclass read it first
+            raise AttributeError(
+                f"{self._interface.class_name} is an actor class and not a class any "
+                "longer: put @actorlib.remote on top, above @dataclass and other "
+                "decorators of classes",
+                name=name,
+            )
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         return getattr(self.__wrapped__, name)
@@ -338,11 +355,10 @@ def remote(*given: object, **options: Any) -> object:
         options and nothing to decorate, the decorator.
 
     Raises:
-        TypeError: It decorates something that is neither, or a value has the wrong
-            type.
-        ValueError: An option is unknown or its value out of range, or the function is
-            an ``async def``. The message names the option, what it
-            takes and what was given.
+        TypeError: It decorates something that is neither, a value has the wrong type,
+            or an option is unknown.
+        ValueError: A value is out of range, or the function is an ``async def``. The
+            message names the option, what it takes and what was given.
 
     Example:
         >>> @actorlib.remote(num_gpus=0.5)

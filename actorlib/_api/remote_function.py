@@ -26,6 +26,7 @@ from actorlib._futures.stream_reader import ObjectRefGenerator
 from actorlib._options.function_options import FunctionSpec, with_given
 from actorlib._options.interface import method_of
 from actorlib._options.runtime_env import resolved_env
+from actorlib.exceptions import UnknownOptionError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
@@ -284,9 +285,9 @@ class RemoteFunction(Generic[P, R]):
             Another remote function; this one does not change.
 
         Raises:
-            TypeError: A value has the wrong type.
-            ValueError: An option is unknown or its value out of range, or it is
+            TypeError: A value has the wrong type, an option is unknown, or it is
                 ``max_calls``, which belongs to ``@remote``.
+            ValueError: A value is out of range.
 
         Example:
             >>> @actorlib.remote
@@ -297,7 +298,7 @@ class RemoteFunction(Generic[P, R]):
             (3, 4)
         """
         if "max_calls" in options:
-            raise ValueError(
+            raise UnknownOptionError(
                 "max_calls says how processes are reused, which one call cannot: write "
                 "@remote(max_calls=...) on the function"
             )
@@ -362,6 +363,14 @@ class RemoteFunction(Generic[P, R]):
                 "a remote function cannot be called directly: write "
                 f"{name}.remote(...) instead of {name}(...), or "
                 f"{name}.__wrapped__(...) to run it here"
+            )
+
+        def __await__(self) -> NoReturn:
+            """Refuses: nothing was called."""
+            name = self._method.name
+            raise TypeError(
+                f"{name} is a function that was not called: write "
+                f"'await {name}.remote(...)'"
             )
 
     def __repr__(self) -> str:

@@ -24,8 +24,9 @@ from typing import (
 
 from actorlib._api.actor_handle import ActorHandle
 from actorlib._base.public import public
-from actorlib._options.call_options import CallOptions, MethodKeywords
+from actorlib._options.call_options import CallOptions
 from actorlib._options.interface import OPTIONS, is_generator
+from actorlib.exceptions import UnknownOptionError
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from actorlib._api.actor_handle import ActorMethod
     from actorlib._api.replicas import Replicas
     from actorlib._futures.stream_reader import ObjectRefGenerator
-    from actorlib._options.call_options import CallKeywords
+    from actorlib._options.call_options import CallKeywords, MethodKeywords
 
     class BoundMethod(ActorMethod[P, R], Generic[P, R, C]):
         """A method of an instance, which may be a handle or, in its own class, self."""
@@ -160,10 +161,9 @@ def method(*given: object, **options: Any) -> object:
         'A'
     """
     if "name" in options:
-        raise TypeError(
+        raise UnknownOptionError(
             f"name={options['name']!r} is an option of one call and not of a method: "
-            "write .options(name=...). The options are "
-            + ", ".join(MethodKeywords.__annotations__)
+            "write .options(name=...)"
         )
     checked = CallOptions().updated(options)
 

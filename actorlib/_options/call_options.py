@@ -195,7 +195,6 @@ class CallOptions(CallTerms):
     """
 
     subject: ClassVar[str] = "a method"
-    unknown_error: ClassVar[type[Exception]] = TypeError
 
     concurrency_group: str | None = option(check_text, "'io'", default=None)
     max_task_retries: int | None = option(check_times, default=None)

@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 from actorlib._base.ids import NO_ACTOR, ActorId
 from actorlib._base.public import public
 from actorlib._base.validation import (
+    advice_on_options,
     check_count,
     check_text,
     check_times,
@@ -29,6 +30,7 @@ from actorlib._options.call_options import (
 )
 from actorlib._options.kinds import KINDS
 from actorlib._options.resources import CPU, GPU_MEMORY
+from actorlib.exceptions import UnknownOptionError
 
 K = TypeVar("K", "ActorOptions", "FunctionOptions")
 
@@ -183,7 +185,7 @@ class _Counterpart(NamedTuple):
 _COUNTERPARTS: Mapping[type[CommonOptions], _Counterpart] = {
     ActorOptions: _Counterpart(
         FunctionOptions,
-        "no option of an actor: it is one of remote functions",
+        "not an option of an actor: it is one of remote functions",
         "actors",
         {"max_retries": "max_task_retries"},
     ),
@@ -204,18 +206,21 @@ def checked_as(kind: type[K], given: Mapping[str, object]) -> K:
         given: The keywords.
 
     Raises:
+        UnknownOptionError: An option is unknown, or is for the other kind alone.
         TypeError: A value has the wrong type.
-        ValueError: An option is unknown, is for the other kind alone, or its value is
-            out of range.
+        ValueError: A value is out of range.
     """
     own, other = options_by_word(kind), _COUNTERPARTS[kind]
     for name in given:
         if name not in own and name in options_by_word(other.kind):
             word = other.words.get(name)
-            hint = f" The word for {other.subjects} is {word}=." if word else ""
-            raise ValueError(
-                f"{name}={given[name]!r} is {other.mistake}.{hint} The options are "
-                f"{', '.join(names_of(kind))}"
+            hint = (
+                f"The word for {other.subjects} is {word}="
+                if word
+                else advice_on_options(kind, name)
+            )
+            raise UnknownOptionError(
+                f"{name}={given[name]!r} is {other.mistake}. {hint}"
             )
     return kind.of(given)
 

@@ -192,6 +192,8 @@ class Interface(NamedTuple):
         groups: The concurrency groups that an actor of it has.
         max_pending: How many calls without an answer one process may have, or -1.
         max_unread: How many items of all its streams may be unread, or -1.
+        attributes: What each public name of the class is that is not a method, for
+            messages: ``"a property"`` or ``"an attribute"``.
     """
 
     class_name: str
@@ -200,6 +202,7 @@ class Interface(NamedTuple):
     groups: tuple[str, ...] = ()
     max_pending: int = -1
     max_unread: int = -1
+    attributes: Mapping[str, str] = {}
 
     @property
     def is_async(self) -> bool:
@@ -326,14 +329,20 @@ def interface_of(cls: type) -> Interface:
     methods too, except those of ``object``.
     """
     methods: dict[str, Method] = {}
+    attributes: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
-        for name, found in vars(base).items():
+        for name, value in vars(base).items():
             methods.pop(name, None)
-            if name in BUILT_IN:  # those are nobody's own
+            attributes.pop(name, None)
+            if name in BUILT_IN:  # a class cannot replace those
                 continue
-            if callable(getattr(cls, name, None)) and not isinstance(found, type):
+            if callable(getattr(cls, name, None)) and not isinstance(value, type):
                 methods[name] = _method(cls, name)
-    return Interface(cls.__name__, _constructor(cls), methods)
+            elif not name.startswith("_"):
+                is_property = isinstance(value, property | functools.cached_property)
+                attributes[name] = "a property" if is_property else "an attribute"
+    constructor = _constructor(cls)
+    return Interface(cls.__name__, constructor, methods, attributes=attributes)
 
 
 def method_of(function: Callable[..., object]) -> Method:

@@ -26,7 +26,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
 
 from actorlib._base.ids import ActorId
-from actorlib._base.own_files import OWN_FILES
+from actorlib._base.own_files import OWN_FILES, shows_own_frames
 from actorlib._base.public import public
 from actorlib._core.engine import HandlePin, current_engine
 from actorlib._core.serializers import REDUCERS
@@ -69,6 +69,12 @@ _CONTROL_FLOW = (
     GeneratorExit,
     KeyboardInterrupt,  # of the whole loop
     SystemExit,
+)
+_READ_ONLY = ("destination is read-only", "array is read-only", "read-only memory")
+"""How NumPy, Cython and ``memoryview`` say that a buffer may not be written."""
+_COPY_FIRST = (
+    "Arrays and memory views arrive read-only in an actor and in results: copy one "
+    "before you change it, for example array = array.copy()"
 )
 _args: Any = BaseException.args  # what a user's property of that name hides
 
@@ -469,7 +475,11 @@ class _ExceptionParts:
 
 def traceback_of(error: BaseException) -> str:
     """Formats the traceback of a user's error, without our frames above it."""
+    if type(error) in (TypeError, ValueError) and str(error).endswith(_READ_ONLY):
+        error.add_note(_COPY_FIRST)
     trace = error.__traceback__
+    if shows_own_frames():
+        return "".join(traceback.format_exception(error))
     # The outermost frame is always ours, wherever the package was loaded from.
     first = inner = trace.tb_next if trace is not None else None
     while inner is not None and inner.tb_frame.f_code.co_filename.startswith(OWN_FILES):

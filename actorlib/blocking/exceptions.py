@@ -1,11 +1,20 @@
 """The errors, by our names and by Ray's."""
 
 from actorlib.exceptions import *  # noqa: F403  # all that there are
-from actorlib.exceptions import ActorError, ActorlibError, TaskError
+from actorlib.exceptions import (
+    ActorError,
+    ActorlibError,
+    TaskCancelledError,
+    TaskError,
+)
 
 RayError = ActorlibError
 RayTaskError = TaskError
 RayActorError = ActorError
+
+
+class RayTaskCancelledError(TaskCancelledError, TaskError):
+    """A call was cancelled; scripts of Ray catch it as RayTaskError."""
 
 
 class NeverRaised(ActorlibError):  # noqa: N818  # it is none

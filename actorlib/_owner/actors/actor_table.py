@@ -26,7 +26,7 @@ from actorlib._base.ids import (
 from actorlib._options.interface import Interface, method_of
 from actorlib._owner.actors.actor_record import ActorRecord, ActorState, Registry
 from actorlib._owner.actors.creation import ActorDefinition
-from actorlib._owner.actors.names import ActorNames
+from actorlib._owner.actors.names import UNHELD, ActorNames
 from actorlib._owner.actors.placement import ActorPlacer
 from actorlib._owner.actors.supervisor import ActorSupervisor
 from actorlib._owner.actors.worker_session import SessionTable
@@ -366,7 +366,7 @@ class ActorTable:
         supervisor = self.by_id.get(actor)
         if supervisor is None:
             return
-        supervisor.end_when_idle("nobody held a handle of it any more")
+        supervisor.end_when_idle(UNHELD)
         self._forget_if_over(supervisor)
 
     def _on_dead(self, supervisor: ActorSupervisor) -> None:
@@ -378,7 +378,7 @@ class ActorTable:
         if options.torch:
             self.starter.gangs.leave(supervisor.record)
         if options.name is not None:
-            self.actor_names.leave(actor)
+            self.actor_names.leave(supervisor.record)
         self._made_by.get(maker_of(actor), set()).discard(actor)
         if options.is_detached:
             self.refcount.remove(actor, RUNTIME)

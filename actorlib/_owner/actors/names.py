@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
     from actorlib._base.ids import ActorId
     from actorlib._options.actor_options import ActorOptions
+    from actorlib._owner.actors.actor_record import ActorRecord
     from actorlib._owner.actors.supervisor import ActorSupervisor
+
+
+UNHELD = "nobody held a handle of it any more"
+"""Why an actor ends whose last handle was dropped."""
+_ENDS = 1000
+"""How many ended actors' reasons are kept for messages."""
 
 
 class NameTable:
@@ -100,6 +107,7 @@ class ActorNames:
     ) -> None:
         self.namespace = namespace
         self.entries = NameTable()
+        self._ends: dict[tuple[str, str], str] = {}
         self._supervisor_of = supervisor_of
 
     def enter(self, actor: ActorId, name: str, options: ActorOptions) -> None:
@@ -110,9 +118,16 @@ class ActorNames:
             self.entries.free(before)
         self.entries.claim(namespace, name, actor)
 
-    def leave(self, actor: ActorId) -> None:
-        """Frees the name of a dead actor, if it still has one."""
-        self.entries.free(actor)
+    def leave(self, record: ActorRecord) -> None:
+        """Frees the name of a dead actor, if it still has one, and keeps its end."""
+        name = self.entries.name_of(record.id)
+        if name is None:
+            return
+        self.entries.free(record.id)
+        reason = "it is gone" if record.exit is None else record.exit.reason
+        self._ends[name] = reason
+        if len(self._ends) > _ENDS:
+            del self._ends[next(iter(self._ends))]
 
     def holder(self, options: ActorOptions) -> ActorSupervisor | None:
         """Finds who answers to the name in some options; None if nobody does."""
@@ -147,7 +162,7 @@ class ActorNames:
         if supervisor is None:
             raise ActorNotFoundError(
                 f"no living actor is called {name!r} in namespace {where!r}: "
-                f"{advice(name, where, self.names())}"
+                f"{self._end_of(where, name) or advice(name, where, self.names())}"
             )
         return supervisor
 
@@ -163,6 +178,20 @@ class ActorNames:
     def namespace_of(self, options: ActorOptions) -> str:
         """Says where an actor with these options is looked for."""
         return options.namespace or self.namespace
+
+    def _end_of(self, namespace: str, name: str) -> str:
+        """Describes the end of the last actor of a name; empty if there was none."""
+        reason = self._ends.get((namespace, name), "")
+        actor = self.entries.find(namespace, name)
+        ending = None if actor is None else self._supervisor_of(actor)
+        if ending is not None:
+            reason = ending.end_reason or "it is ending"
+        if not reason:
+            return ""
+        advice = ""
+        if reason == UNHELD:
+            advice = ". An actor with lifetime='detached' goes on without a handle"
+        return f"the last one has ended: {reason}{advice}"
 
     def _answering(self, namespace: str, name: str) -> ActorSupervisor | None:
         actor = self.entries.find(namespace, name)
