@@ -358,3 +358,47 @@ def test_get_when_an_async_method_was_cancelled_then_ray_task_error() -> None:
             blocking.get(ref)
 
     assert isinstance(caught.value, TaskCancelledError)
+
+
+# Cancelled calls: the table in docs/how-to/failures.md.
+
+
+async def _await(ref: Any) -> None:
+    await ref
+
+
+async def _in_group(ref: Any) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_await(ref))
+
+
+async def _in_order(ref: Any) -> None:
+    async for done in actorlib.as_completed([ref]):
+        await done
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize(
+    ("wait", "kind"),
+    [
+        (_await, TaskCancelledError),
+        (_in_order, TaskCancelledError),
+        (_in_group, ExceptionGroup),
+        (asyncio.gather, asyncio.CancelledError),
+        (asyncio.shield, asyncio.CancelledError),
+        (
+            lambda ref: asyncio.wait_for(ref, 60),
+            TaskCancelledError
+            if sys.version_info >= (3, 12)
+            else asyncio.CancelledError,
+        ),
+    ],
+)
+async def test_wait_when_the_call_was_cancelled_then_the_error_of_the_table(
+    wait: Callable[[Any], Any], kind: type[BaseException]
+) -> None:
+    ref = actorlib.remote(Sleeper).remote().sleep.remote()
+    asyncio.get_running_loop().call_soon(actorlib.cancel, ref)
+
+    with pytest.raises(kind):
+        await wait(ref)
