@@ -55,7 +55,11 @@ from actorlib._loops.loop_thread import OTHER_LOOP, ThreadedLoop, new_loop
 from actorlib._options.runtime_env import refuse_env, resolved_env
 from actorlib._options.runtime_name import check_runtime_name
 from actorlib._options.runtime_options import RuntimeKeywords, RuntimeOptions
-from actorlib.exceptions import UnsupportedOptionError
+from actorlib.exceptions import (
+    ActorlibError,
+    TemplateError,
+    UnsupportedOptionError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
@@ -780,7 +784,16 @@ class Runtime:
 
     async def _started(self) -> RuntimeEngine:
         if self._attached_to is None:
-            return await started(self._options, self._engine_name, self._address)
+            try:
+                return await started(self._options, self._engine_name, self._address)
+            except (OSError, RuntimeError) as error:
+                from actorlib._base.start_errors import advice_on_start
+
+                advice = advice_on_start(error)
+                if isinstance(error, ActorlibError) or not advice:
+                    raise
+                message = f"the runtime cannot start: {error}: {advice}"
+                raise TemplateError(message) from error
         from actorlib._client.engine import attach as attach_to
 
         return await attach_to(*self._attached_to)
@@ -839,8 +852,9 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
         ValueError: A value is out of range. When it starts: more GPUs are declared than
             the visibility variable of this process names.
         RuntimeError: A runtime is running in this process already; it runs on.
-        TemplateError: When it starts: no worker can be started, or a module of
-            ``preload`` cannot be imported. Nothing is left running.
+        TemplateError: When it starts: no worker can be started, a module of
+            ``preload`` cannot be imported, or the operating system refuses what a
+            runtime needs, such as threads. Nothing is left running.
         ClusterError: When it starts on Ray: there is no cluster at the address, or it
             is one of another Ray.
         ImportError: When it starts on Ray, and Ray is not installed.
@@ -1007,13 +1021,16 @@ def run(main: Coroutine[Any, Any, T]) -> T:
             "actorlib.run() runs an event loop, and one runs in this thread already, "
             "as in a notebook or an async def: await the coroutine there instead"
         )
+    from actorlib._loops.main_watch import MainWatch
     from actorlib._loops.termination import until_terminated
 
     fill_standard_streams()
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            is_one = asyncio.iscoroutine(main)  # what else it is, the runner says
-            return runner.run(until_terminated(main) if is_one else main)
+            if not asyncio.iscoroutine(main):
+                return runner.run(main)  # which says what it takes
+            with MainWatch(runner.get_loop(), find_engine):
+                return runner.run(until_terminated(main))
     except BaseException as error:
         hide_own_frames(error, *_LOOPS)
         raise

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
 import gc
+import logging
 import operator
 import os
 import subprocess
 import sys
+import threading
+import types
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pytest
 
 import actorlib
-from actorlib import blocking
+from actorlib import _runtime, blocking
+from actorlib._loops import main_watch
 from actorlib.exceptions import (
     ActorDiedError,
     ActorNotFoundError,
     TaskCancelledError,
     TaskError,
+    TemplateError,
     UnknownOptionError,
 )
 
@@ -111,6 +117,66 @@ def test_init_when_used_in_a_plain_with_then_it_names_async_with() -> None:
         actorlib.init(engine="inline"),  # type: ignore[attr-defined]  # pyright: ignore[reportGeneralTypeIssues]
     ):
         pass
+
+
+def test_run_when_the_program_blocks_its_loop_then_the_line_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(main_watch, "PERIOD", 0.05)
+    logged: list[str] = []
+    was_logged = threading.Event()
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            logged.append(record.getMessage())
+            was_logged.set()
+
+    async def main() -> None:
+        async with actorlib.init(engine="inline"):
+            assert was_logged.wait(10)  # blocks the loop
+
+    handler = Handler()
+    logging.getLogger("actorlib").addHandler(handler)
+    try:
+        actorlib.run(main())
+    finally:
+        logging.getLogger("actorlib").removeHandler(handler)
+
+    assert "has blocked its event loop" in logged[0]
+    assert "was_logged.wait(10)" in logged[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        (OSError(errno.EFBIG, "File too large"), "ulimit -f"),
+        (RuntimeError("can't start new thread"), "pids.max"),
+        (OSError(errno.EPERM, "Operation not permitted"), "seccomp"),
+    ],
+)
+async def test_start_when_the_system_refuses_it_then_it_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, what: str
+) -> None:
+    async def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(_runtime, "started", fail)
+
+    with pytest.raises(TemplateError, match=what) as caught:
+        await actorlib.init()
+    assert caught.value.__cause__ is error
+
+
+def test_run_when_uvloop_is_broken_then_it_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None: ...
+
+    monkeypatch.setitem(sys.modules, "uvloop", types.ModuleType("uvloop"))
+    coroutine = main()
+    with pytest.raises(ImportError, match="ACTORLIB_UVLOOP=0"):
+        actorlib.run(coroutine)
+    coroutine.close()
 
 
 # Calls.

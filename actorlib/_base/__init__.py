@@ -8,7 +8,8 @@ In reading order:
   names it.
 * ``log``: warnings of the owner's that belong to no call.
 * ``stdio``: the standard streams of this process, which a daemon may have closed.
-* ``own_files``: how the paths of our own files begin, whose frames tell a user nothing.
+* ``own_files``: finds the frames of users' code, and removes others from tracebacks.
+* ``start_errors``: explains why the operating system refuses the start of a runtime.
 * ``ids``: the ids of actors and of objects, and which process made them.
 * ``labels``: how messages name an actor: ``Model 'm1' (pid 812)``.
 * ``process_stat``: reads what the kernel says of a process.

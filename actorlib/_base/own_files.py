@@ -1,10 +1,18 @@
-"""Leaves the frames of this package out of tracebacks: they tell a user nothing."""
+"""Finds the frames of users' code: those of this package tell a user nothing."""
+
+from __future__ import annotations
 
 import os
 from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
 
 OWN_FILES = __file__.rpartition("_base")[0]
 """How the paths of this package's files begin."""
+_STANDARD = os.path.dirname(os.__file__)  # noqa: PTH120  # as code objects say it
 TRACEBACK_VARIABLE = "ACTORLIB_TRACEBACK"
 
 
@@ -52,3 +60,30 @@ def _users_frames(
     for entry in reversed(kept):
         shown = TracebackType(shown, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return shown or trace
+
+
+def place_of(frame: FrameType) -> str:
+    """Describes where a thread is: its innermost line of the user's own code."""
+    import linecache  # noqa: PLC0415  # only a warning needs it
+
+    users = (f for f in outer_frames(frame) if not is_library(f.f_code.co_filename))
+    own = next(users, frame)
+    file, number = own.f_code.co_filename, own.f_lineno
+    line = linecache.getline(file, number).strip()
+    where = f"{own.f_code.co_name}, {file}:{number}"
+    return f"{where}: {line}" if line else where
+
+
+def outer_frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """Iterates over a frame and the frames that called it, the innermost first."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def is_library(file: str) -> bool:
+    """Whether a file is of Python, of this package or of an installed one."""
+    return (
+        file.startswith((_STANDARD, OWN_FILES, "<frozen"))
+        or f"{os.sep}site-packages{os.sep}" in file
+    )

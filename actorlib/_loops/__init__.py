@@ -6,4 +6,5 @@ In reading order:
 * ``forking``: gives a forked child's event loop descriptors of its own.
 * ``fork_copies``: closes in a forked child its copies of what its parent has open.
 * ``termination``: turns signals that end a program into its cancellation.
+* ``main_watch``: warns if the program's own code blocks the event loop.
 """
