@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ def hide_own_frames(error: BaseException, *others: str) -> None:
         each.__traceback__ = _users_frames(each.__traceback__, hidden)
         pending += [each.__cause__, each.__context__]
         if isinstance(each, BaseExceptionGroup):
-            pending += each.exceptions
+            pending += cast("BaseExceptionGroup[BaseException]", each).exceptions
 
 
 def _users_frames(
