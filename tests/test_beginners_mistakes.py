@@ -160,7 +160,7 @@ async def test_start_when_the_system_refuses_it_then_it_says_what_to_do(
     async def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(_runtime, "started", fail)
+    monkeypatch.setattr(_runtime, "start_engine", fail)
 
     with pytest.raises(TemplateError, match=what) as caught:
         await actorlib.init()

@@ -174,7 +174,7 @@ class Engine(Protocol):
     refusals: Mapping[str, Refusal] = {
         "interface": Refusal("this process is no actor's", RuntimeError),
         "leave": Refusal(
-            "exit_actor() ends the actor whose code calls it: this is none", TypeError
+            "exit_actor() ends the calling actor: this code is not one's", TypeError
         ),
     }
 

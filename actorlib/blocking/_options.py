@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._base.validation import check_bool, closest_names, names_of
-from actorlib._options.runtime_name import check_runtime_name
-from actorlib._options.runtime_options import RuntimeOptions
+from actorlib._options.runtime_options import RuntimeOptions, check_runtime_name
 from actorlib.exceptions import InitError, UnknownOptionError
 
 if TYPE_CHECKING:

@@ -335,7 +335,7 @@ def test_options_when_a_value_is_wrong_then_value_error_names_the_option(
     check: Check, name: str, value: object
 ) -> None:
     asked = [*value] if isinstance(value, dict) else ["GPU"]
-    named = rf"{name}|init|of {asked[0]} can never be given"
+    named = rf"{name}|init|of {asked[0]} can never be granted"
 
     with pytest.raises(ValueError, match=named):
         check({name: value})
@@ -717,11 +717,11 @@ def test_percentage_when_a_part_of_a_gpu_is_asked_then_taken(
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        ({}, "about a part of a GPU, and none is asked for"),
+        ({}, "a part of a GPU, and none is asked for"),
         ({"num_gpus": 1}, "GPU=1 is asked for: ask for num_gpus below 1"),
         (
             {"num_gpus": 0.5, "enforcement": "watchdog"},
-            "enforcement='watchdog' is asked for: write enforcement='mps'",
+            "there is enforcement='watchdog': write enforcement='mps'",
         ),
     ],
 )

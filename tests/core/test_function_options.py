@@ -187,9 +187,9 @@ def test_streaming_and_backpressure_are_for_generators() -> None:
         yield 1
 
     assert actorlib.remote(num_returns="streaming", backpressure=2)(count)
-    with pytest.raises(ValueError, match="add is no generator"):
+    with pytest.raises(ValueError, match="add is not a generator"):
         add.options(num_returns="streaming")
-    with pytest.raises(ValueError, match="add is no generator"):
+    with pytest.raises(ValueError, match="add is not a generator"):
         add.options(backpressure=2)
 
 

@@ -382,10 +382,10 @@ async def test_in_the_constructor_it_ends_the_actor() -> None:
 
 
 async def test_outside_an_actor_it_is_refused() -> None:
-    with pytest.raises(TypeError, match="this is none"):
+    with pytest.raises(TypeError, match="ends the calling actor"):
         actorlib.exit_actor()
     async with running():
-        with pytest.raises(TypeError, match="this is none"):
+        with pytest.raises(TypeError, match="ends the calling actor"):
             actorlib.exit_actor()
 
 
