@@ -1,4 +1,4 @@
-"""Finds actors by their names, and lists all of them.
+"""Functions that return actors by their names, or list all of them.
 
 These functions return at once, in the program and in actors, on an event loop too.
 """

@@ -74,8 +74,8 @@ class Batch(MapResults[R_co]):
             raise
 
     def __repr__(self) -> str:
-        made, done = self._calls.counts()
-        return f"<Batch, {done} of {made} chunks done>"
+        total, done = self._calls.counts()
+        return f"<Batch, {done} of {total} chunks done>"
 
     def __aiter__(self) -> Results[R_co]:
         """Iterates over all results."""

@@ -194,10 +194,10 @@ class StandIn(ActorHandle[Any]):
     ) -> list[object]:
         """Returns the result of a function for each value, or its error."""
         returned: list[object] = []
-        left = iter(values)
+        remaining = iter(values)
         while len(returned) < len(values):
             try:
-                returned.extend(map(function, repeat(self), left))
+                returned.extend(map(function, repeat(self), remaining))
                 if len(returned) < len(values):
                     returned.append(
                         Raised(RuntimeError("the function raised StopIteration"))

@@ -66,7 +66,7 @@ def collect_items(
 
 
 class _Collector:
-    """Takes the items of a generator until it ends, and fills the parts with them."""
+    """Fills the parts with the items of a generator, until that ends."""
 
     def __init__(
         self, items: StreamReader, parts: Sequence[ObjectRef[Any]], where: str
@@ -77,7 +77,7 @@ class _Collector:
         self._count = 0
 
     def look(self) -> None:
-        """Takes the available items, and is called again for the rest."""
+        """Reads the available items, and is called again for the rest."""
         items, parts = self._items, self._parts
         while (ref := items.take()) is not None:
             error = ref.exception()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -208,17 +209,17 @@ def _until_enough(
     listed: list[Awaited], number: int, timeout: float | None
 ) -> Steps[tuple[list[Awaited], list[Awaited]]]:
     deadline = None if timeout is None else time.monotonic() + timeout
-    left, is_late = timeout, False
+    remaining, is_late = timeout, False
     while not is_late:
         signs = [readiness_of(awaited) for awaited in listed]
         pending = [sign for sign in signs if not sign.done()]
         missing = number - (len(listed) - len(pending))
         if not pending or missing <= 0:
             break
-        yield WaitRequest(pending, missing, left)
+        yield WaitRequest(pending, missing, remaining)
         if deadline is not None:
-            left = max(0.0, deadline - time.monotonic())
-            is_late = not left
+            remaining = max(0.0, deadline - time.monotonic())
+            is_late = not remaining
     ready = [awaited for awaited in listed if readiness_of(awaited).done()][:number]
     chosen = set(ready)
     return ready, [awaited for awaited in listed if awaited not in chosen]
@@ -300,7 +301,7 @@ def limited(steps: Steps[T], timeout: float) -> Steps[T]:
         GetTimeoutError: It takes longer.
     """
     deadline = time.monotonic() + timeout
-    left = timeout
+    remaining = timeout
     is_late = False
     while True:
         try:
@@ -311,10 +312,12 @@ def limited(steps: Steps[T], timeout: float) -> Steps[T]:
             raise GetTimeoutError(
                 f"not all results came within {timeout:g} s; the calls go on"
             )
-        limit = left if request.timeout is None else min(left, request.timeout)
+        limit = (
+            remaining if request.timeout is None else min(remaining, request.timeout)
+        )
         yield request._replace(timeout=limit)
-        left = max(0.0, deadline - time.monotonic())
-        is_late = not left
+        remaining = max(0.0, deadline - time.monotonic())
+        is_late = not remaining
 
 
 async def _wait_async(request: WaitRequest) -> None:
@@ -325,13 +328,13 @@ async def _wait_async(request: WaitRequest) -> None:
     if request.timeout is not None and request.timeout <= 0:
         await asyncio.sleep(0)  # lets the loop read answers that have arrived
         return
-    left = request.number
+    remaining = request.number
     waiter: asyncio.Future[None] = loop.create_future()
 
     def one_done(_: object) -> None:
-        nonlocal left
-        left -= 1
-        if left <= 0 and not waiter.done():
+        nonlocal remaining
+        remaining -= 1
+        if remaining <= 0 and not waiter.done():
             waiter.set_result(None)
 
     watched = [*request.refs] if request.also is None else [*request.refs, request.also]
@@ -578,11 +581,11 @@ class _SomeOf(CombinedRef):
 
     def done(self) -> bool:
         """Whether enough of them are done now."""
-        left = self._number
+        remaining = self._number
         for ref in self.refs:
             if ref.done():
-                left -= 1
-                if not left:
+                remaining -= 1
+                if not remaining:
                     return True
         return False
 

@@ -1,4 +1,4 @@
-"""What users declare: options, amounts of resources, interfaces of classes.
+"""The declarations of users: options, amounts of resources, interfaces of classes.
 
 In reading order:
 

@@ -152,7 +152,7 @@ def make_instance(
 
 
 def hooks_of(cls: type) -> Hooks:
-    """Finds the marked methods of a class, or those of ``async with``.
+    """Returns the marked methods of a class, or those of ``async with``.
 
     Raises:
         TypeError: One takes arguments.

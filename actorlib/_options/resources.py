@@ -59,8 +59,8 @@ class Resources:
     @classmethod
     def of(cls, amounts: Mapping[str, int]) -> Resources:
         """Wraps integer amounts, leaving out the zeros."""
-        kept = {name: amount for name, amount in amounts.items() if amount}
-        return cls(MappingProxyType(kept))
+        positive = {name: amount for name, amount in amounts.items() if amount}
+        return cls(MappingProxyType(positive))
 
     def __str__(self) -> str:
         """The amounts as a user would write them: ``CPU=1, GPU=0.5``."""

@@ -116,7 +116,7 @@ async def test_wait_when_cancelled_then_the_refs_go_on_and_it_can_be_awaited_aga
     refs[1].set_result(1)
 
     assert await again == ([refs[1]], [refs[0]])
-    with pytest.raises(RuntimeError, match="given its result already"):
+    with pytest.raises(RuntimeError, match="returned its result"):
         await waiting
 
 
