@@ -1,8 +1,8 @@
 """An asyncio actor runtime: each actor a subprocess on its share of an accelerator.
 
 Importing it loads neither msgpack nor a vendor's SDK; ``init()`` does. A name is loaded
-when somebody asks for it: the template, which imports this package too, has to fork the
-first worker soon, and that seldom needs a name.
+when it is first used: the template imports this package too, seldom needs a name, and
+has to fork the first worker soon.
 """
 
 import importlib as _importlib
@@ -181,7 +181,7 @@ _LATE = {
     "typed": "_api.typed_methods",
     "wait": "_api.waiting",
 }
-"""Where each name is loaded from when somebody asks for it."""
+"""The module of each name, which is loaded at its first use."""
 
 __version__ = "0.2.0"
 
@@ -285,6 +285,6 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     if name not in _LATE:
         raise AttributeError(f"module 'actorlib' has no attribute {name!r}")
-    found: object = getattr(_importlib.import_module(f"actorlib.{_LATE[name]}"), name)
-    globals()[name] = found
-    return found
+    value: object = getattr(_importlib.import_module(f"actorlib.{_LATE[name]}"), name)
+    globals()[name] = value
+    return value

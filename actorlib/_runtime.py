@@ -1,8 +1,7 @@
-"""Starts and ends a runtime, and has the verbs that need no method of a handle.
+"""Starts and ends a runtime, and defines the public functions such as ``get()``.
 
-The one file that names engines, and late: ``import actorlib`` loads none, and
-``init()`` loads no other than the one that was chosen, by an argument or by the
-environment.
+This is the only file that imports engines, and it does so late: ``import actorlib``
+loads none, and ``init()`` loads only the chosen one.
 """
 
 from __future__ import annotations
@@ -27,9 +26,10 @@ from typing import (
 from actorlib._api.actor_handle import ActorHandle, own_handle, pin_of
 from actorlib._api.decorators import ActorClass, interface_and_options
 from actorlib._api.placement_group import PlacementGroup
-from actorlib._api.remote_function import RemoteFunction, asked_by
+from actorlib._api.remote_function import RemoteFunction, label_and_options
 from actorlib._api.waiting import get_all
 from actorlib._base.public import public
+from actorlib._base.stack_frames import hide_own_frames
 from actorlib._base.stdio import fill_standard_streams
 from actorlib._base.validation import (
     check_bool,
@@ -41,15 +41,27 @@ from actorlib._base.validation import (
     checked_duration,
     words_of,
 )
-from actorlib._core.engine import current_engine, find_engine, set_engine
+from actorlib._core.engine import (
+    current_engine,
+    find_engine,
+    note_runtime,
+    set_engine,
+)
 from actorlib._features import runtime as features
 from actorlib._futures.object_ref import ObjectRef
 from actorlib._futures.stream_reader import ObjectRefGenerator
 from actorlib._loops.loop_thread import OTHER_LOOP, ThreadedLoop, new_loop
 from actorlib._options.runtime_env import refuse_env, resolved_env
-from actorlib._options.runtime_name import check_runtime_name
-from actorlib._options.runtime_options import RuntimeKeywords, RuntimeOptions
-from actorlib.exceptions import UnsupportedOptionError
+from actorlib._options.runtime_options import (
+    RuntimeKeywords,
+    RuntimeOptions,
+    check_runtime_name,
+)
+from actorlib.exceptions import (
+    ActorlibError,
+    TemplateError,
+    UnsupportedOptionError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
@@ -82,10 +94,10 @@ CONTROL_VARIABLE = "ACTORLIB_CONTROL"
 
 
 def engine_name(options: RuntimeOptions) -> str:
-    """Which engine it is.
+    """Returns the name of the chosen engine.
 
     Raises:
-        ValueError: The variable names none.
+        ValueError: The variable does not name an engine.
     """
     if options.engine is not None:
         return options.engine
@@ -95,36 +107,30 @@ def engine_name(options: RuntimeOptions) -> str:
 
 
 def address_of(options: RuntimeOptions, engine: str) -> str | None:
-    """Where its cluster is, or None; of other engines the variable says nothing.
+    """Returns the address of the cluster, or None.
 
     Raises:
-        ValueError: An address is given, and the engine has no cluster.
+        ValueError: There is an address, and the engine has no cluster.
     """
     if engine == "ray":
         return options.address or os.environ.get(ADDRESS_VARIABLE) or None
     if options.address is not None:
         raise ValueError(
-            f"address={options.address!r} is that of a cluster, and the engine is "
-            f"{engine!r}, which has none: write engine='ray' too, or set "
-            f"{ENGINE_VARIABLE}=ray"
+            f"address={options.address!r} is for a cluster, and the engine {engine!r} "
+            f"has none: write engine='ray' too, or set {ENGINE_VARIABLE}=ray"
         )
     return None
 
 
-async def started(
+async def start_engine(
     options: RuntimeOptions, engine: str, address: str | None
 ) -> RuntimeEngine:
-    """The engine of this process, ready for actors.
-
-    Args:
-        options: What was said of the runtime.
-        engine: Which one.
-        address: Where its cluster is.
+    """Starts an engine.
 
     Raises:
         TemplateError: No worker can be started.
-        ClusterError: There is no such cluster.
-        ImportError: What the engine needs is not installed.
+        ClusterError: There is no cluster at the address.
+        ImportError: A package that the engine needs is not installed.
     """
     if engine == "ray":
         from actorlib._ray.cluster import start
@@ -139,25 +145,25 @@ async def started(
         machine = await LocalNode.open(
             options, threads, features.make_tiers, _load_local
         )
-        is_open = False
+        has_queries = False
     else:
         from actorlib._owner.launching import begin_launcher
 
         processes = begin_launcher(options)
-        # What is imported from here on is imported while the template loads.
+        # From here on, modules are imported while the template loads.
         from actorlib._owner.machine import LocalNode
 
-        is_open = has_server(options)
+        has_queries = has_server(options)
         with _shown_preload(options):
             machine = await LocalNode.open(
                 options,
                 processes,
                 features.make_tiers,
-                _load_with_server if is_open else _load_local,
+                _load_with_server if has_queries else _load_local,
             )
     local = _load_local()(machine, options)
     features.attach(local, options)
-    if is_open:
+    if has_queries:
         close = _load_with_server()(local, features.find_query)
         if close is not None:
             local.at_end(close)
@@ -165,7 +171,7 @@ async def started(
 
 
 def _shown_preload(options: RuntimeOptions) -> AbstractContextManager[None]:
-    """Shows that modules are imported, if that takes long and somebody sees it."""
+    """Shows that modules are being imported, on a terminal, if that takes long."""
     if not options.preload:
         return contextlib.nullcontext()
     from actorlib._api.progress import shown_while
@@ -177,10 +183,10 @@ def check_page(address: str, engine: str) -> None:
     """Makes sure that a runtime can have a page.
 
     Raises:
-        TypeError: The address is no text.
-        ValueError: It is no host and port.
-        UnsupportedOptionError: The engine is Ray's, or the page is missing here.
-        ImportError: What serves it is not installed.
+        TypeError: The address is not a string.
+        ValueError: It is not a host and a port.
+        UnsupportedOptionError: The engine is Ray's, or the page is not installed here.
+        ImportError: A package that the page needs is not installed.
     """
     with features.explain_missing("init(dashboard=...)"):
         from actorlib._web.address import web_address
@@ -190,17 +196,17 @@ def check_page(address: str, engine: str) -> None:
 
     if engine == "ray":
         raise UnsupportedOptionError(
-            "init(dashboard=...) and engine='ray' exclude each other: a cluster has a "
-            "page of its own, at the address that Ray logs (pip install 'ray[default]')"
+            "init(dashboard=...) and engine='ray' exclude each other: a cluster has "
+            "its own page, at the address that Ray logs (pip install 'ray[default]')"
         )
     check_installed("init(dashboard=...)")
 
 
 def listening_page(options: RuntimeOptions) -> PageServer | None:
-    """Listens where the page of a runtime is to be, if it is to have one.
+    """Listens at the address of a runtime's page, if it has one.
 
     Raises:
-        OSError: That cannot be.
+        OSError: The address cannot be used.
     """
     if options.dashboard is None:
         return None
@@ -212,7 +218,7 @@ def listening_page(options: RuntimeOptions) -> PageServer | None:
 
 
 def show_page(page: PageServer, engine: LocalEngine) -> None:
-    """Shows a runtime on a page for as long as it runs."""
+    """Shows a runtime on its page until it ends."""
     from actorlib._queries.local_client import LocalClient
 
     server = LocalClient(engine, features.find_query)
@@ -233,23 +239,23 @@ def check_name(name: str, engine: str) -> None:
         UnsupportedOptionError: Its engine has no clients.
     """
     if engine != "local":
-        how = (
+        reason = (
             "on a cluster other programs find actors by init(engine='ray', address=...)"
             if engine == "ray"
             else "its actors live in this process"
         )
         raise UnsupportedOptionError(
-            f"init(name={name!r}) and engine={engine!r} exclude each other: {how}. The "
-            "local engine has clients"
+            f"init(name={name!r}) and engine={engine!r} exclude each other: {reason}. "
+            "The local engine has clients"
         )
 
 
 def attach_server_of(options: RuntimeOptions) -> AttachServer | None:
-    """Takes the name of a runtime, if it is to have one.
+    """Claims the name of a runtime, if it has one.
 
     Raises:
-        RuntimeAlreadyExistsError: Another one has it.
-        OSError: There can be no socket.
+        RuntimeAlreadyExistsError: Another runtime has it.
+        OSError: The socket cannot be opened.
     """
     if options.name is None:
         return None
@@ -258,14 +264,16 @@ def attach_server_of(options: RuntimeOptions) -> AttachServer | None:
     return AttachServer(options.name)
 
 
-def let_clients_in(attach_server: AttachServer, engine: LocalEngine) -> None:
-    """Lets clients into a runtime from now on, until it ends."""
+def admit_clients(attach_server: AttachServer, engine: LocalEngine) -> None:
+    """Admits clients to a runtime until it ends."""
     engine.at_end(attach_server.close)
-    attach_server.begin(engine.loop, engine.refusal, lambda who: engine.admit(*who))
+    attach_server.begin(
+        engine.loop, engine.refusal, lambda client: engine.admit(*client)
+    )
 
 
 def watch_notebook() -> None:
-    """Has an interrupted cell interrupt what it waits for, if this is a notebook."""
+    """Lets an interrupted cell interrupt the calls that it waits for, in a notebook."""
     if "ipykernel" in sys.modules:
         from actorlib._api.notebook import watch_cells
 
@@ -273,9 +281,9 @@ def watch_notebook() -> None:
 
 
 def has_server(options: RuntimeOptions) -> bool:
-    """Whether others may look into a runtime whose engine is local."""
-    said = os.environ.get(CONTROL_VARIABLE, "1").lower()
-    return options.control and said not in ("0", "false")
+    """Whether a runtime of the local engine answers ``actorlib ps`` and the like."""
+    variable = os.environ.get(CONTROL_VARIABLE, "1").lower()
+    return options.control and variable not in ("0", "false")
 
 
 def _load_local() -> Callable[[LocalNode, RuntimeOptions], LocalEngine]:
@@ -288,7 +296,7 @@ def _load_local() -> Callable[[LocalNode, RuntimeOptions], LocalEngine]:
 def _load_with_server() -> Callable[
     [RuntimeEngine, FindQuery], Callable[[], None] | None
 ]:
-    """Loads that engine, and what opens its server."""
+    """Imports the local engine and its query server."""
     from actorlib._queries.server import open_server
 
     _load_local()
@@ -296,14 +304,17 @@ def _load_with_server() -> Callable[
 
 
 T = TypeVar("T")
+_LOOPS = (asyncio.__file__.rpartition("__init__")[0], "uvloop/")
+"""How the paths of the event loops' files begin, as frames name them."""
 
 
 class OtherRuntime(NamedTuple):
-    """The runtime of another process, to be a client of.
+    """The runtime of another process that a client attaches to.
 
     Attributes:
         name: Its name.
-        namespace: Where names are looked for; None for where it looks itself.
+        namespace: The namespace of actors without another one; None for that of the
+            runtime.
     """
 
     name: str
@@ -314,9 +325,9 @@ class OtherRuntime(NamedTuple):
 class Runtime:
     """A runtime of this process: ``async with actorlib.init() as runtime:``.
 
-    Everything that was started inside the block is ended with it: no process, socket
-    or file of it is left. ``runtime = await actorlib.init()`` starts one too; then it
-    lasts until ``await runtime.shutdown()``, or until the process ends.
+    It ends with the block, with all its actors: no process, socket or file is left.
+    ``runtime = await actorlib.init()`` starts one too; then it lasts until ``await
+    runtime.shutdown()``, or until the process ends.
 
     Example:
         >>> async def main():
@@ -348,13 +359,14 @@ class Runtime:
         features.check(options, self._engine_name)
         self._engine: RuntimeEngine | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._is_used = False
+        self.was_started = False
+        note_runtime(self)
 
     def __repr__(self) -> str:
         return f"<Runtime {'not running' if self._owner() is None else 'running'}>"
 
     def _repr_html_(self) -> str | None:
-        """Tells of it in tables, for a notebook; None if that cannot be done here."""
+        """Shows it in tables, in a notebook; None if that is not possible here."""
         engine = self._owner()
         with contextlib.suppress(RuntimeError, ConnectionError):
             return None if engine is None else engine.snapshot()._repr_html_()  # pyright: ignore[reportPrivateUsage]  # what notebooks call
@@ -362,6 +374,18 @@ class Runtime:
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self._open().__await__()
+
+    if not TYPE_CHECKING:  # type checkers refuse it anyway
+
+        def __enter__(self) -> NoReturn:
+            """Refuses: the runtime starts and ends on an event loop."""
+            raise TypeError(
+                "a runtime needs 'async with actorlib.init():' in an 'async def'. For "
+                "plain code: 'import actorlib.blocking as ray' and 'with ray.init():'"
+            )
+
+        def __exit__(self, *_: object) -> None:
+            """Is needed so that ``with`` calls ``__enter__``."""
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.current_task()
@@ -375,29 +399,29 @@ class Runtime:
     ) -> None:
         task, self._task = self._task, None
         await self.shutdown()
-        # Code behind the block may run a loop in a fork, but not behind these errors.
+        # Code after the block may run a loop in a fork, but not after these errors.
         if isinstance(error, (SystemExit, KeyboardInterrupt)):
             from actorlib._loops.forking import let_task_end
 
             let_task_end(task)
 
     async def shutdown(self) -> None:
-        """Ends every actor and leaves nothing behind; harmless if it was done.
+        """Ends all actors; does nothing if it was called before.
 
-        Idle actors leave by themselves. Busy ones are given the runtime's ``grace`` to
-        finish what they were sent and are then killed, with all they started. Calls
+        Idle actors end at once. Busy ones may finish their calls within the runtime's
+        ``grace`` and are then killed, with all processes that they started. Calls
         without an answer fail with ActorDiedError.
         """
         engine, self._engine = self._engine, None
         if engine is not None:
-            await _ended(engine)
+            await _end(engine)
 
     @property
     def dashboard(self) -> str | None:
         """The address of its page, with the token; None if it has no page.
 
-        It is there while the runtime runs, with ``init(dashboard=...)``. Whoever has
-        it can look into the runtime and end its actors.
+        The page exists while the runtime runs, with ``init(dashboard=...)``. Everyone
+        with the address can inspect the runtime and end its actors.
 
         Example:
             >>> async def main():
@@ -409,7 +433,7 @@ class Runtime:
         return None if self._page is None or self._owner() is None else self._page.url
 
     def snapshot(self) -> Snapshot:
-        """Tells the state of the runtime now: what there is, who waits, who lives.
+        """Returns the state of the runtime: devices, actors and the wait queue.
 
         Raises:
             RuntimeError: It is not running.
@@ -424,12 +448,12 @@ class Runtime:
         return self._running().snapshot()
 
     def calls(self) -> list[CallInfo]:
-        """Lists the calls that have no answer yet, and what each waits for.
+        """Lists the calls without an answer, and what each waits for.
 
-        Those of actors come first, then those of functions. What was answered is not
-        kept. Calls that actors make are told of too, except those that wait in the
-        calling actor for their arguments, those that went straight to another one, of
-        which ``all_calls()`` tells, and on Ray, whose ``ray list tasks`` tells of all.
+        Calls of actors come first, then those of functions. Answered calls are not
+        kept. Calls that actors make are included, except those that wait in the calling
+        actor for their arguments, and those that went directly to another actor: see
+        ``all_calls()``. On Ray, ``ray list tasks`` lists all.
 
         Raises:
             RuntimeError: It is not running.
@@ -444,20 +468,20 @@ class Runtime:
         return self._running().calls()
 
     async def all_calls(self, *, patience: float = 0.5) -> AllCalls:
-        """Lists the calls without an answer, also those straight between actors.
+        """Lists the calls without an answer, including those between actors.
 
-        Actors that call one another often do so without the program's process, so only
-        they know of these calls. They are asked when somebody asks here: no call pays
-        for it. Their age is not known, nor which of several of one method runs.
+        Actors often call one another without the program's process, so only they know
+        these calls. This method asks them, so that calls cost nothing more. The age of
+        such calls is unknown, and which of several calls of one method runs.
 
         Args:
-            patience: Seconds that they may take, above 0. One that is busy with a plain
-                method, stopped or stuck does not answer, and is named in ``silent``.
-                Default: 0.5.
+            patience: Seconds that the actors have to answer, above 0. One that is busy
+                with a plain method, stopped or stuck does not answer, and is named in
+                ``silent``. Default: 0.5.
 
         Raises:
             RuntimeError: It is not running.
-            ValueError: The patience is no number of seconds above 0.
+            ValueError: The patience is not above 0.
 
         Example:
             >>> async def main():
@@ -472,24 +496,24 @@ class Runtime:
 
     async def drain(
         self,
-        timeout: float = 30.0,  # noqa: ASYNC109  # what is left is told of
+        timeout: float = 30.0,  # noqa: ASYNC109  # it returns the calls that are left
     ) -> list[CallInfo]:
-        """Refuses new calls of this program, and finishes those that are under way.
+        """Refuses new calls of this program, and waits for those that run.
 
         This is for the end of a service: afterwards the block of the runtime ends at
         once. From now on, calls, new actors and new groups of this program raise
-        RuntimeDrainingError. Calls under way are finished, with all that actors call
-        for them. So are the calls of clients. Clients that are attached may make more,
-        which are finished too: have them end first. Actors live on. It cannot be
+        RuntimeDrainingError. Existing calls are finished, with all calls that actors
+        make for them. So are the calls of clients. Attached clients may make more,
+        which are finished too: end the clients first. Actors live on. It cannot be
         undone.
 
         Args:
-            timeout: Seconds after which it waits no more, 0 or more. Default: 30.
+            timeout: Seconds until it stops waiting, 0 or more. Default: 30.
 
         Returns:
-            The calls that have no answer then; empty if all were finished. Calls that
-            actors have made of their own accord are among them, though it does not wait
-            for those. ``caller`` says who has made a call.
+            The calls that have no answer then; empty if all were finished. They include
+            calls of actors that belong to no other call, for which it does not wait.
+            ``caller`` is the actor that made a call.
 
         Raises:
             RuntimeError: It is not running.
@@ -513,27 +537,26 @@ class Runtime:
     def trace(
         self, path: str | PathLike[str] | None = None, *, kept: int = 100_000
     ) -> Trace:
-        """Records what happens inside of a block, for Perfetto or chrome://tracing.
+        """Records the events inside a block, for Perfetto or chrome://tracing.
 
-        Calls of the program, of functions, and from actor to actor are there: what
-        waited for its place and what ran are different spans, and arrows lead from who
-        made a call to where it ran. So are the states of actors, their deaths, parts of
-        streams, and values that the program put. While it goes on, a call costs the
-        program up to 1 us more, and its actor one or two; else nothing.
+        The events are calls of the program, of functions, and from actor to actor, each
+        with a span for its wait and a span for its run, and an arrow from the caller.
+        Others are the states of actors, their deaths, parts of streams, and values of
+        ``put()``. During the block a call costs the program up to 1 us more, and its
+        actor one or two; otherwise nothing.
 
         Args:
             path: The file that is written after the block. Default: None, for none.
-            kept: How many calls, and how many runs, are kept at the most, 1 or more:
-                the newest. Each takes about 300 bytes until it is written. Default:
-                100000.
+            kept: How many of the newest calls, and of the newest runs, are kept, 1 or
+                more. Each takes about 300 bytes until it is written. Default: 100000.
 
         Returns:
-            An async context manager, on the runtime's own loop; after the block it has
+            An async context manager, for the runtime's own loop; after the block it has
             the events.
 
         Raises:
             RuntimeError: It is not running.
-            ValueError: ``kept`` is no whole number above 0.
+            ValueError: ``kept`` is not a whole number above 0.
 
         Example:
             >>> @actorlib.remote
@@ -549,31 +572,30 @@ class Runtime:
         """
         check_count("kept", kept, 1)
         self._running()
-        verb = "runtime.trace()"
-        with features.explain_missing(verb):
+        name = "runtime.trace()"
+        with features.explain_missing(name):
             from actorlib._features.recording.runtime_trace import Trace
-        return Trace(lambda: features.recording_of(self._running(), verb), path, kept)
+        return Trace(lambda: features.recording_of(self._running(), name), path, kept)
 
     def objects(
         self, *, sort: ObjectOrder = "size", limit: int | None = None
     ) -> list[ObjectInfo]:
-        """Lists what the object store keeps, and who holds it.
+        """Lists the objects in the object store, and the processes that hold them.
 
-        These are the values in shared memory, those that refs stand for that were sent
-        inside of values, and the memory that is kept warm for the next value, one row
-        for each process. Small values are not there: they travel with their calls.
+        These are the values in shared memory, the values of refs that were sent inside
+        other values, and the memory that is kept for the next value, one row for each
+        process. Small values are not in the store: they are sent with their calls.
         ``snapshot().object_store`` has the totals.
 
         Args:
-            sort: ``"size"``: the largest first; ``"age"``: those first that have been
-                there longest, and behind them those of which that is unknown. Default:
-                ``"size"``.
-            limit: The most to be told of, 1 or more; None for all. Default: None.
+            sort: ``"size"`` for the largest first; ``"age"`` for the oldest first, and
+                last those of unknown age. Default: ``"size"``.
+            limit: The largest number of rows, 1 or more; None for all. Default: None.
 
         Raises:
             RuntimeError: It is not running.
-            UnsupportedOptionError: The engine is Ray's, whose store is not ours.
-            TypeError: The limit is no whole number.
+            UnsupportedOptionError: The engine is Ray's, which has its own store.
+            TypeError: The limit is not a whole number.
             ValueError: There is no such order, or the limit is below 1.
 
         Example:
@@ -590,23 +612,22 @@ class Runtime:
     def logs(
         self, actor: ActorHandle[Any] | None = None, *, limit: int = 100
     ) -> list[LogLine]:
-        """Gives what actors have printed and logged lately, the oldest first.
+        """Returns the last lines that actors have printed and logged, the oldest first.
 
-        The last 256 KiB of each are kept, which is about 1,000 lines, also of those
-        that are dead while they are listed. The lines of all functions are kept as
-        those of one. Where lines were dropped, the next line says how many (``lost``).
-        On the inline engine there are no lines, as all of it is the program's own
-        output.
+        The last 256 KiB of each actor are kept, which is about 1,000 lines, and of dead
+        actors while they are listed. The lines of all functions are kept together.
+        Where lines were dropped, the next line has their number (``lost``). On the
+        inline engine there are no lines, as output goes directly to the program's.
 
         Args:
-            actor: Whose; None for all of them, and functions. Default: None.
-            limit: How many of the last lines, 1 or more. Default: 100.
+            actor: The actor; None for all actors and functions. Default: None.
+            limit: The number of lines, 1 or more. Default: 100.
 
         Raises:
             RuntimeError: It is not running.
             UnsupportedOptionError: The engine is Ray's, which keeps files.
-            TypeError: The limit is no whole number.
-            ValueError: It is below 1, or what is given is no handle.
+            TypeError: The limit is not a whole number, or ``actor`` is not a handle.
+            ValueError: The limit is below 1.
 
         Example:
             >>> async def main():
@@ -616,22 +637,22 @@ class Runtime:
             []
         """
         check_count("limit", limit, 1)
-        whose = None if actor is None else pin_of(_checked(actor)).actor_id
+        actor_id = None if actor is None else pin_of(_checked(actor)).actor_id
         lines = features.logs_of(self._running(), "runtime.logs()").lines
-        return lines.read(whose, most=limit, is_newest=True).lines
+        return lines.read(actor_id, most=limit, is_newest=True).lines
 
     def add_middleware(
         self, middleware: Middleware, *, in_workers: bool = True
     ) -> None:
-        """Tells a middleware of every call from now on; see ``actorlib.observe``.
+        """Calls a middleware for every call from now on; see ``actorlib.observe``.
 
         Args:
             middleware: An object with the methods ``before`` and ``after``.
-            in_workers: Whether a copy of it is told in each worker, if it can be
+            in_workers: Whether a copy of it is called in each worker, if it can be
                 pickled. Default: True.
 
         Raises:
-            TypeError: It is no middleware.
+            TypeError: It is not a middleware.
             ValueError: It was added before.
             UnsupportedOptionError: The engine is Ray's.
             RuntimeError: The runtime is not running.
@@ -664,16 +685,16 @@ class Runtime:
         middlewares.add(checked, in_workers=in_workers)
 
     def remove_middleware(self, middleware: Middleware) -> None:
-        """Tells a middleware, and its copies, of no further calls.
+        """Removes a middleware and its copies.
 
-        It still hears the end of what it saw begin.
+        It still gets ``after`` for calls whose ``before`` it had.
 
         Args:
-            middleware: One that ``init(middleware=)`` or ``add_middleware()`` was
-                given, by identity.
+            middleware: An object that was passed to ``init(middleware=)`` or
+                ``add_middleware()``.
 
         Raises:
-            ValueError: It is none of those.
+            ValueError: It was not.
             RuntimeError: The runtime is not running.
         """
         features.middlewares_of(self._running(), "remove_middleware()").remove(
@@ -681,7 +702,7 @@ class Runtime:
         )
 
     def available_resources(self) -> dict[str, float]:
-        """Tells how much of each resource is free, by its name; memory in bytes.
+        """Returns the free amount of each resource by name; memory in bytes.
 
         Raises:
             RuntimeError: It is not running.
@@ -689,7 +710,7 @@ class Runtime:
         return self._running().available()
 
     def cluster_resources(self) -> dict[str, float]:
-        """Tells how much of each resource there is, by its name; memory in bytes.
+        """Returns the total amount of each resource by name; memory in bytes.
 
         Raises:
             RuntimeError: It is not running.
@@ -706,22 +727,20 @@ class Runtime:
             | PlacementGroup
         ),
     ) -> str:
-        """Says why an actor waits, or where it is, or where one would go.
+        """Explains why an actor waits, where it is, or where one would be placed.
 
-        Given a class or a remote function, also one with other options
-        (``A.options(num_gpus=0.5)``), nothing is placed: the answer says which devices
-        an actor or a call of it would get now, or what stands in its way, device by
-        device. Ray tells neither what something
-        waits for nor which devices it has; there the answer says what is asked, and
-        what each machine has.
+        For a class or a remote function, with other options too
+        (``A.options(num_gpus=0.5)``), nothing is placed: the text names the devices
+        that an actor or a call of it would get now, or the obstacle on each device. Ray
+        does not report causes and devices; there the text names the request and the
+        amounts of each machine.
 
         Args:
-            actor: A handle, an actor class, a remote function, or a placement group:
-                why that one waits, or where its bundles are.
+            actor: A handle, an actor class, a remote function, or a placement group.
 
         Raises:
             RuntimeError: The runtime is not running.
-            ValueError: It is none of these.
+            TypeError: It is none of these.
 
         Example:
             >>> @actorlib.remote(num_gpus=1)
@@ -738,13 +757,13 @@ class Runtime:
             interface, options = interface_and_options(actor)
             return engine.survey(interface.class_name, options)
         if isinstance(actor, RemoteFunction):
-            return engine.survey(*asked_by(actor))
+            return engine.survey(*label_and_options(actor))
         if isinstance(actor, PlacementGroup):
             return engine.explain_group(actor.id)
         return engine.explain(pin_of(_checked(actor)).actor_id)
 
     def _owner(self) -> RuntimeEngine | None:
-        """The engine if it runs: others end it too, by shutdown() or reinit=True."""
+        """Returns the engine while it runs: shutdown() and reinit=True end it too."""
         engine = self._engine
         return None if engine is None or engine.is_closed else engine
 
@@ -757,15 +776,25 @@ class Runtime:
             )
         return engine
 
-    async def _started(self) -> RuntimeEngine:
+    async def _start_engine(self) -> RuntimeEngine:
         if self._attached_to is None:
-            return await started(self._options, self._engine_name, self._address)
+            name = self._engine_name
+            try:
+                return await start_engine(self._options, name, self._address)
+            except (OSError, RuntimeError) as error:
+                from actorlib._base.start_errors import advice_on_start
+
+                advice = advice_on_start(error)
+                if isinstance(error, ActorlibError) or not advice:
+                    raise
+                message = f"the runtime cannot start: {error}: {advice}"
+                raise TemplateError(message) from error
         from actorlib._client.engine import attach as attach_to
 
         return await attach_to(*self._attached_to)
 
     async def _open(self) -> Self:
-        if self._is_used:
+        if self.was_started:
             raise RuntimeError(
                 "this runtime was started before: call init() again"
                 if self._owner() is None
@@ -775,17 +804,17 @@ class Runtime:
         if self._replaces:
             await shutdown()
         _refuse_second()
-        self._is_used = True
+        self.was_started = True
         page, attach_server = listening_page(self._options), None
         try:
             attach_server = attach_server_of(self._options)
-            engine = await self._started()
+            engine = await self._start_engine()
             try:
                 _refuse_second()
                 if page is not None:
                     show_page(page, cast("LocalEngine", engine))
                 if attach_server is not None:
-                    let_clients_in(attach_server, cast("LocalEngine", engine))
+                    admit_clients(attach_server, cast("LocalEngine", engine))
             except BaseException:
                 await engine.aclose()
                 raise
@@ -805,21 +834,22 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
     """Makes a runtime for this process; ``async with`` or ``await`` starts it.
 
     Args:
-        reinit: Whether a runtime that runs in this process already is ended when this
-            one starts, also if nobody has its Runtime any more. Default: False.
-        **options: What the runtime has and how it behaves, by name.
+        reinit: If True, a runtime that runs in this process is ended when this one
+            starts, even if its Runtime object is gone. Default: False.
+        **options: The resources and the settings of the runtime, by name.
             ``help(actorlib.RuntimeOptions)`` describes each option.
 
     Returns:
         The Runtime, not started yet.
 
     Raises:
-        TypeError: A value has the wrong type.
-        ValueError: An option is unknown or its value out of range. When it starts:
-            more GPUs are declared than the visibility variable of this process names.
-        RuntimeError: A runtime is running in this process already; it runs on.
-        TemplateError: When it starts: no worker can be started, or a module of
-            ``preload`` cannot be imported. Nothing is left running.
+        TypeError: A value has the wrong type, or an option is unknown.
+        ValueError: A value is out of range. When it starts: more GPUs are declared than
+            the visibility variable of this process names.
+        RuntimeError: Another runtime is running in this process; it goes on.
+        TemplateError: When it starts: no worker can be started, a module of
+            ``preload`` cannot be imported, or the operating system refuses what a
+            runtime needs, such as threads. Nothing is left running.
         ClusterError: When it starts on Ray: there is no cluster at the address, or it
             is one of another Ray.
         ImportError: When it starts on Ray, and Ray is not installed.
@@ -838,37 +868,37 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
     check_bool("reinit", reinit)
     if not reinit:
         _refuse_second()
-    found = RuntimeOptions.of(options)
-    if found.runtime_env:
-        # Looked at here, so that a directory that is not there is refused here.
-        found = replace(found, runtime_env=resolved_env(found.runtime_env))
-    return Runtime(found, replaces=reinit)
+    checked = RuntimeOptions.of(options)
+    if checked.runtime_env:
+        # Here, so that a missing directory is refused in the line that names it.
+        checked = replace(checked, runtime_env=resolved_env(checked.runtime_env))
+    return Runtime(checked, replaces=reinit)
 
 
 @public("actorlib")
 def attach(name: str, *, namespace: str | None = None) -> Runtime:
-    """Makes this process a client of a runtime that another process has.
+    """Makes this process a client of the runtime of another process.
 
-    ``async with actorlib.attach("service") as runtime:`` attaches to the one that was
-    started by ``actorlib.init(name="service")``, by the same user on the same machine.
-    Inside, actors are found by their names, made, called and ended as there. What is
-    made here ends with the block, or with this process, unless it is detached; the
-    runtime itself goes on. After its end, calls raise RuntimeLostError.
+    ``async with actorlib.attach("service") as runtime:`` attaches to the runtime of
+    ``actorlib.init(name="service")``, of the same user on the same machine. Inside the
+    block, actors are found by their names, made, called and ended as in that program.
+    Actors that are made here end with the block, or with this process, unless they are
+    detached; the runtime itself goes on. After its end, calls raise RuntimeLostError.
 
     Args:
         name: The name of the runtime.
-        namespace: The namespace of actors that name no other. Default: None, for where
-            the runtime looks.
+        namespace: The namespace of actors without another one. Default: None, for that
+            of the runtime.
 
     Returns:
         The Runtime, not attached yet; ``await`` does that too. Its ``shutdown()``
-        detaches. What only the program knows that started it (``logs``, ``trace``,
-        ``drain`` and others) it refuses with UnsupportedOptionError.
+        detaches. ``logs``, ``trace``, ``drain`` and other methods that only the program
+        of the runtime has raise UnsupportedOptionError.
 
     Raises:
-        TypeError: A name is no string.
-        ValueError: No runtime can have such a name.
-        RuntimeError: A runtime is running in this process already.
+        TypeError: A name is not a string.
+        ValueError: A runtime cannot have such a name.
+        RuntimeError: A runtime is running in this process.
         RuntimeNotFoundError: When it attaches: this user has no runtime of that name.
         RuntimeUnreachableError: When it attaches: the runtime does not answer, or has
             another version of actorlib or Python.
@@ -890,10 +920,10 @@ def attach(name: str, *, namespace: str | None = None) -> Runtime:
 
 @public("actorlib")
 async def shutdown() -> None:
-    """Ends the runtime of this process, whoever started it; harmless if there is none.
+    """Ends the runtime of this process; does nothing if there is none.
 
-    It does what ``Runtime.shutdown()`` does, for a program that no longer has its
-    Runtime, and for a runtime whose event loop is closed.
+    It is ``Runtime.shutdown()`` for a program that no longer has the Runtime object,
+    and for a runtime whose event loop is closed.
 
     Raises:
         RuntimeError: This is an actor's code, the runtime is a script's, or its loop
@@ -912,14 +942,14 @@ async def shutdown() -> None:
         return
     if not hasattr(engine, "aclose"):
         raise RuntimeError(
-            "shutdown() is for the program that has started the runtime, and this is "
-            "an actor's or a function's code: exit_actor() ends an actor"
+            "shutdown() is for the program that started the runtime, and this is the "
+            "code of an actor or a function: exit_actor() ends an actor"
         )
-    await _ended(cast("RuntimeEngine", engine))
+    await _end(cast("RuntimeEngine", engine))
 
 
-async def _ended(engine: RuntimeEngine) -> None:
-    """Ends a runtime, from whatever loop."""
+async def _end(engine: RuntimeEngine) -> None:
+    """Ends a runtime, from any loop."""
     loop, here = engine.loop, None
     with contextlib.suppress(RuntimeError):  # a fork runs no loop, says asyncio
         here = asyncio.get_running_loop()
@@ -929,7 +959,7 @@ async def _ended(engine: RuntimeEngine) -> None:
         ending = engine.aclose()
     elif isinstance(loop, ThreadedLoop):
         raise RuntimeError(
-            "this runtime is that of a script: actorlib.blocking.shutdown() ends it"
+            "this runtime belongs to a script: actorlib.blocking.shutdown() ends it"
         )
     elif loop.is_running():
         elsewhere = asyncio.run_coroutine_threadsafe(engine.aclose(), loop)
@@ -945,7 +975,7 @@ async def _ended(engine: RuntimeEngine) -> None:
 
 @public("actorlib")
 def is_initialized() -> bool:
-    """Tells whether a runtime runs in this process.
+    """Returns whether a runtime is running in this process.
 
     Example:
         >>> actorlib.is_initialized()
@@ -956,22 +986,24 @@ def is_initialized() -> bool:
 
 @public("actorlib")
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine to its end on the fastest event loop there is.
+    """Runs a coroutine to its end on the fastest event loop that is installed.
 
-    Like ``asyncio.run``, on uvloop where it is installed. SIGTERM and SIGHUP cancel it,
-    as SIGINT does: ``finally`` blocks run, the runtime ends as its block does, and
-    actors run what they have marked with ``@actorlib.close``. A second one ends the
-    program where it stands. A handler that the program has set before is left in place.
+    It is like ``asyncio.run``, on uvloop where that is installed. SIGTERM and SIGHUP
+    cancel the coroutine, as SIGINT does: ``finally`` blocks run, the runtime ends with
+    its block, and actors run their methods marked with ``@actorlib.close``. A second
+    signal ends the program at once. Signal handlers of the program are not replaced. If
+    an error ends the program, its traceback shows only the frames of your code, unless
+    ``ACTORLIB_TRACEBACK`` is ``full``.
 
     Args:
         main: The coroutine.
 
     Returns:
-        What it returned.
+        The result of the coroutine.
 
     Raises:
-        RuntimeError: An event loop runs in this thread already.
-        SystemExit: A signal has cancelled it: 143 after SIGTERM, 129 after SIGHUP.
+        RuntimeError: An event loop is running in this thread.
+        SystemExit: A signal cancelled it: 143 after SIGTERM, 129 after SIGHUP.
 
     Example:
         >>> async def main():
@@ -986,34 +1018,41 @@ def run(main: Coroutine[Any, Any, T]) -> T:
             "actorlib.run() runs an event loop, and one runs in this thread already, "
             "as in a notebook or an async def: await the coroutine there instead"
         )
+    from actorlib._loops.main_watch import MainWatch
     from actorlib._loops.termination import until_terminated
 
     fill_standard_streams()
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        is_one = asyncio.iscoroutine(main)  # what else it is, the runner says
-        return runner.run(until_terminated(main) if is_one else main)
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            if not asyncio.iscoroutine(main):
+                return runner.run(main)  # raises the error of asyncio
+            with MainWatch(runner.get_loop(), find_engine):
+                return runner.run(until_terminated(main))
+    except BaseException as error:
+        hide_own_frames(error, *_LOOPS)
+        raise
 
 
 @public("actorlib")
 def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[None]:
-    """Ends an actor at once, interrupting what it does.
+    """Ends an actor at once, and interrupts its calls.
 
     Its process group gets SIGKILL: ``atexit`` handlers do not run. Calls without an
-    answer, and later ones, fail with ActorDiedError. Killing a dead actor is no error.
+    answer, and later ones, fail with ActorDiedError. To kill a dead actor is allowed.
 
     Args:
         actor: Its handle.
         no_restart: If False, the actor is restarted if its ``max_restarts`` allows one
-            more, with a fresh state; calls on their way are treated as after a crash.
-            Default: True.
+            more, with a new state; its calls are treated as after a crash. Default:
+            True.
 
     Returns:
-        Done when the process is gone and its share is back in the ledger (unless it is
-        restarted, or NVML still lists what it had of a GPU: that comes back by itself);
-        it need not be awaited.
+        A future that is done when the process is gone and its share is free, unless the
+        actor is restarted, or NVML still lists the process on a GPU: then the share
+        becomes free later. It need not be awaited.
 
     Raises:
-        ValueError: It is no handle.
+        TypeError: It is not a handle.
 
     Example:
         >>> @actorlib.remote
@@ -1038,32 +1077,32 @@ def cancel(
     force: bool = False,
     interrupt: bool = False,
 ) -> None:
-    """Cancels a call, waiting or running; one that is done keeps its result.
+    """Cancels a call that waits or runs; a call that is done keeps its result.
 
     A running ``async def`` gets CancelledError at its await. A running plain method is
-    not interrupted unless ``interrupt`` says so; its result is dropped, and it may ask
+    only interrupted with ``interrupt``; its result is dropped, and it may call
     ``get_runtime_context().is_canceled()``. A generator is closed at its yield. A
     running function gets KeyboardInterrupt.
 
     Args:
         ref: The ref of the call.
-        recursive: If True, the calls that it has made and that are not done are
-            cancelled, too, and so are theirs. Default: True.
+        recursive: If True, the unfinished calls that it has made are cancelled too, and
+            so are theirs. Default: True.
         force: If True, the process of a running function is ended instead. Default:
             False.
         interrupt: If True, a running plain method of an actor gets KeyboardInterrupt
-            where it is, as by Ctrl-C. In a notebook, what an interrupted cell waits
-            for gets it, too. The method may clean up, and the actor lives on; if the
-            method catches the exception, what it returns is dropped. A call that has
-            not begun never begins, and no other call is hit. C code that takes long is
-            interrupted when it returns, unless it looks for signals. Methods in threads
-            (``max_concurrency``, concurrency groups), and those of the inline engine,
-            are interrupted only where they wait for a ref. Default: False.
+            where it is, as by Ctrl-C. In a notebook, the calls that an interrupted cell
+            waits for get it too. The method may clean up, and the actor lives on; if
+            the method catches the exception, its result is dropped. A call that has not
+            begun never begins, and no other call is interrupted. Long C code is
+            interrupted when it returns, unless it checks for signals. Methods in
+            threads (``max_concurrency``, concurrency groups), and those of the inline
+            engine, are interrupted only where they wait for a ref. Default: False.
 
     Raises:
         TypeError: It is neither a ref nor a generator of refs.
-        ValueError: ``force`` for a call of an actor; ``interrupt`` for a call that this
-            program has not made itself, or with ``force``.
+        ValueError: ``force`` is for a call of an actor; ``interrupt`` is for a call
+            that this program has not made itself, or both are set.
 
     Example:
         >>> import asyncio
@@ -1090,23 +1129,22 @@ def get(refs: ObjectRef[T], *, timeout: float | None = None) -> T: ...
 def get(refs: Sequence[ObjectRef[T]], *, timeout: float | None = None) -> list[T]: ...
 @public("actorlib")
 def get(refs: object, *, timeout: float | None = None) -> object:
-    """Blocks until results are there: for plain methods of actors.
+    """Blocks until results are available: for plain methods of actors.
 
-    Where a loop runs, in the owner and in ``async def`` methods, await refs instead.
+    Where a loop runs, in the program and in ``async def`` methods, await refs instead.
 
     Args:
         refs: One ref, or several.
-        timeout: Seconds to wait for all of them, or None for as long as it takes.
-            Default: None.
+        timeout: Seconds to wait for all of them, or None for no limit. Default: None.
 
     Returns:
         The value, or the list of values in the order of the refs.
 
     Raises:
         TypeError: It is neither a ref nor a list of refs.
-        GetTimeoutError: They did not come in time; the calls go on.
+        GetTimeoutError: They did not arrive in time; the calls go on.
         RuntimeError: This thread runs the event loop.
-        Exception: What one of them raised, as soon as it did.
+        Exception: The error of the first call that failed.
 
     Example:
         >>> @actorlib.remote
@@ -1126,22 +1164,20 @@ def get(refs: object, *, timeout: float | None = None) -> object:
 
 @public("actorlib")
 def put(value: T) -> ObjectRef[T]:
-    """Keeps a value as it is now, to be given to many by its ref.
+    """Stores a value, so that its ref can be passed to many calls.
 
-    It is encoded once. Given to an actor's method by itself, the ref arrives as the
-    value; inside of another value it arrives as a ref, whose value comes when it is
-    awaited. A large value lies in shared memory, once for all who read it. Arrays are
-    read-only where they arrive, whatever their size. It is kept while anybody holds the
-    ref.
+    It is encoded once. As an argument of a call, the ref arrives as the value; inside
+    another value it arrives as a ref, which is awaited there. A large value is in
+    shared memory, once for all readers. Arrays arrive read-only, whatever their size.
+    The value is kept as long as a ref to it exists.
 
     Args:
-        value: The value; later changes of the original are not seen.
+        value: The value; later changes of the original have no effect.
 
     Raises:
         RuntimeError: No runtime is running in this process.
-        TypeError: It is a ref, or cannot be sent. Nothing is kept.
-        ObjectStoreFullError: It has no room, and may not go another way. Nothing is
-            kept.
+        TypeError: It is a ref, or cannot be sent. Nothing is stored.
+        ObjectStoreFullError: The object store has no room. Nothing is stored.
 
     Example:
         >>> ref = actorlib.put([1, 2, 3])
@@ -1153,14 +1189,14 @@ def put(value: T) -> ObjectRef[T]:
     """
     if isinstance(value, ObjectRef):
         raise TypeError(
-            "put() takes a value, and this is a ref: it can be sent as it is"
+            "put() takes a value, and this is a ref: pass the ref itself to calls"
         )
     return current_engine().put(value)
 
 
 @public("actorlib")
 def get_runtime_context() -> RuntimeContext:
-    """Tells where the calling code runs: in which actor, on which devices.
+    """Returns where the calling code runs: its actor and its devices.
 
     Raises:
         RuntimeError: No runtime is running in this process.
@@ -1184,14 +1220,14 @@ def get_runtime_context() -> RuntimeContext:
 def exit_actor() -> NoReturn:
     """Ends the calling actor; the code after it does not run.
 
-    The call that it is in, those that wait, and later ones fail with ActorDiedError.
-    Other ``async def`` methods that run may go on for the runtime's ``grace`` and are
-    then cancelled. ``atexit`` handlers run. The actor is not restarted.
+    The running call, waiting calls and later ones fail with ActorDiedError. Other
+    running ``async def`` methods may go on for the runtime's ``grace`` and are then
+    cancelled. ``atexit`` handlers run. The actor is not restarted.
 
     Raises:
-        SystemExit: Always, in an actor: ``except Exception`` does not stop it, and
-            where something else does, the actor ends when the method does.
-        TypeError: This is no actor's code.
+        SystemExit: Always, in an actor. ``except Exception`` does not catch it; where
+            other code catches it, the actor ends with the method.
+        TypeError: This is not the code of an actor.
 
     Example:
         >>> @actorlib.remote
@@ -1210,10 +1246,10 @@ def exit_actor() -> NoReturn:
 
 @public("actorlib")
 def get_gpu_ids() -> list[int | str]:
-    """Returns the ids of the GPUs that this actor has; empty outside of an actor.
+    """Returns the ids of this actor's GPUs; empty outside of an actor.
 
-    They are those of the machine as the owner sees it. Frameworks see the same devices
-    counted from 0, by the visibility variable that is set in the actor's process.
+    They are the ids of the machine, as the program sees it. Frameworks count the same
+    devices from 0, because of the visibility variable of the actor's process.
 
     Example:
         >>> @actorlib.remote(num_gpus=2)
@@ -1233,21 +1269,21 @@ def _refuse_second() -> None:
     engine = find_engine()
     if engine is None:
         return
-    how = (
-        "leave its block, or await its shutdown(), before starting another. Where "
-        "nobody has it any more, 'await actorlib.shutdown()' ends it, and "
-        "init(reinit=True) ends it and starts anew"
+    advice = (
+        "leave its block, or await its shutdown(), before starting another. If its "
+        "Runtime object is gone, 'await actorlib.shutdown()' ends it, and "
+        "init(reinit=True) ends it and starts another"
     )
     if isinstance(getattr(engine, "loop", None), ThreadedLoop):
-        how = (
-            "it is a script's, whose refs can be awaited too. "
+        advice = (
+            "it belongs to a script, whose refs can be awaited too. "
             "actorlib.blocking.shutdown() ends it"
         )
-    raise RuntimeError(f"a runtime is running in this process already: {how}")
+    raise RuntimeError(f"a runtime is running in this process already: {advice}")
 
 
 def _checked(actor: object) -> ActorHandle[Any]:
     if not isinstance(actor, ActorHandle):
         hint = "; a call is stopped by cancel()" if isinstance(actor, ObjectRef) else ""
-        raise ValueError(f"this takes an actor's handle, not {actor!r}{hint}")  # noqa: TRY004  # as Ray's users know it
+        raise TypeError(f"this takes an actor's handle, not {actor!r}{hint}")
     return cast("ActorHandle[Any]", actor)

@@ -1,9 +1,8 @@
-"""Every error a caller may catch, and the record of a death that explains one.
+"""The errors that callers may catch, and the record of an actor's end.
 
-All of them derive from :class:`ActorlibError` except what the user's own code
-raised: that arrives as an instance of its own class *and* of :class:`TaskError`.
-Where Python has a word for the trouble already (``TimeoutError``, ``ValueError``),
-the class derives from that too.
+All of them derive from :class:`ActorlibError`. An error of the user's own code arrives
+as an instance of its own class *and* of :class:`TaskError`. Where Python has an error
+for the same case (``TimeoutError``, ``ValueError``), the class derives from that too.
 """
 
 from __future__ import annotations
@@ -56,6 +55,7 @@ __all__ = [
     "TaskPlacementGroupRemoved",
     "TaskUnschedulableError",
     "TemplateError",
+    "UnknownOptionError",
     "UnserializableException",
     "UnsupportedOptionError",
     "WorkerCrashedError",
@@ -67,21 +67,21 @@ def __dir__() -> list[str]:
 
 
 class ActorlibError(Exception):
-    """The base of every error that actorlib raises on its own account."""
+    """The base of all errors of actorlib."""
 
 
 class TaskError(ActorlibError):
-    """The user's code raised in an actor.
+    """The user's code raised an error in an actor or a function.
 
-    What is raised at the caller is an instance of a class made of this one and of the
-    user's own, so ``except ValueError`` and ``except TaskError`` both see it. Its
-    text and ``args`` are those of the original; the traceback of the other process is
-    its ``__cause__``.
+    The caller gets an instance of a class that derives from this one and from the
+    user's, so ``except ValueError`` and ``except TaskError`` both catch it. Its text
+    and ``args`` are those of the original; the traceback of the other process is its
+    ``__cause__``.
 
     Attributes:
-        cause: The original exception, or an UnserializableException that tells of it.
+        cause: The original exception, or an UnserializableException with its text.
         traceback_str: The traceback in the actor's process, as text.
-        where: Which method of which actor, for example ``Model.ping (pid 123)``.
+        where: The method and the actor, for example ``Model.ping (pid 123)``.
     """
 
     cause: BaseException | None = None
@@ -89,34 +89,33 @@ class TaskError(ActorlibError):
     where: str = ""
 
     def as_instanceof_cause(self) -> TaskError:
-        """This error: it is an instance of the user's class already, if it can be one.
+        """Returns this error, which is an instance of the user's class already.
 
-        For scripts that know it from Ray, whose errors are made so when they are
-        raised.
+        For scripts of Ray, where this method makes that instance.
         """
         return self
 
 
-class RemoteTraceback(Exception):  # noqa: N818  # it reports an error, it is none
-    """Carries the traceback of another process as text into this one's."""
+class RemoteTraceback(Exception):  # noqa: N818  # it is only a cause
+    """Carries the traceback of another process, as text."""
 
     def __str__(self) -> str:
-        """The text, set off from the traceback of this process."""
+        """The text in quotes, so that it differs from the traceback of this process."""
         return f'\n"""\n{self.args[0]}"""'
 
 
 class UnserializableException(ActorlibError):  # noqa: N818  # Ray's name
-    """Stands in for an exception that could not be sent, and has its text.
+    """Stands for an exception that could not be sent, and has its text.
 
-    Never raised itself: it is the ``cause`` of a TaskError.
+    It is not raised: it is the ``cause`` of a TaskError.
 
     Args:
         summary: The last line of the traceback: its class and its message.
         traceback_str: The traceback in the other process, as text.
 
     Attributes:
-        summary: See above.
-        traceback_str: See above.
+        summary: The last line of the traceback.
+        traceback_str: The traceback, as text.
     """
 
     def __init__(self, summary: str, traceback_str: str = "") -> None:
@@ -134,23 +133,23 @@ class TaskCancelledError(ActorlibError):
 
 
 class GetTimeoutError(ActorlibError, TimeoutError):
-    """A result did not come in time; the call goes on."""
+    """A result did not arrive in time; the call goes on."""
 
 
 class Empty(ActorlibError, _queue.Empty):  # noqa: N818  # the standard library's name
     """A queue had no item, or got none in time."""
 
 
-class Full(ActorlibError, _queue.Full):  # noqa: N818  # likewise
+class Full(ActorlibError, _queue.Full):  # noqa: N818  # the standard library's name
     """A queue had no room, or got none in time; nothing was put."""
 
 
 class DeadlineExceededError(ActorlibError, TimeoutError):
-    """A call was not done when its time was over; it was cancelled where it was.
+    """A call was not done at its deadline; it was cancelled.
 
     Attributes:
-        timeout: How many seconds were given.
-        is_inherited: Whether they were given to a call above it, which made this one.
+        timeout: The seconds until the deadline.
+        is_inherited: Whether the deadline is that of the calling call.
     """
 
     def __init__(
@@ -162,9 +161,9 @@ class DeadlineExceededError(ActorlibError, TimeoutError):
 
 
 class DeadlockError(ActorlibError, RuntimeError):
-    """A wait would never end, as what it waits for waits for it in turn.
+    """A wait would never end: the call that it waits for waits for it too.
 
-    Raised where the wait was that closed the circle; the call that it waited for was
+    It is raised by the wait that closed the cycle; the call that it waited for was
     dropped.
     """
 
@@ -175,7 +174,7 @@ class PendingCallsLimitExceeded(ActorlibError):  # noqa: N818  # Ray's name
     Nothing was called. As soon as one is answered, another may be made.
 
     Attributes:
-        limit: How many this process may have.
+        limit: The limit for this process.
     """
 
     def __init__(self, message: str, *, limit: int = 0) -> None:
@@ -188,7 +187,7 @@ class SerializationError(ActorlibError, TypeError):
 
 
 class ObjectLostError(ActorlibError):
-    """The value of a ref is gone, or whoever was to give it has ended."""
+    """The value of a ref is gone, or the process that would produce it has ended."""
 
 
 class OwnerDiedError(ObjectLostError):
@@ -196,27 +195,35 @@ class OwnerDiedError(ObjectLostError):
 
 
 class ObjectStoreFullError(ActorlibError):
-    """A value has no room in shared memory, and may not go another way."""
+    """A value has no room in shared memory, and pipes may not be used for it."""
 
 
 class ProtocolError(ActorlibError):
-    """The other side of a pipe broke the rules: a bug, or a foreign process."""
+    """The other side of a pipe broke the protocol: a bug, or a foreign process."""
 
 
 class TemplateError(ActorlibError):
-    """The process that workers are started from could not start or has died."""
+    """The process that starts workers could not start, or has died."""
+
+
+class UnknownOptionError(ActorlibError, TypeError, ValueError):
+    """An option does not exist, or is for something else; nothing was made.
+
+    It is a TypeError, as for any unknown keyword. Until version 0.5 it is a ValueError
+    too.
+    """
 
 
 class UnsupportedOptionError(ActorlibError, ValueError):
-    """The engine that runs cannot do what an option asks; nothing was made."""
+    """The engine does not support an option; nothing was made."""
 
 
 class InitError(UnsupportedOptionError, RuntimeError):
-    """A script asks ``init()`` for what actorlib does not have; nothing was started."""
+    """A script's ``init()`` has an unsupported option; nothing was started."""
 
 
 class EnforcementRefused(ActorlibError, ValueError):  # noqa: N818  # an answer
-    """The tier that ``enforcement=`` names cannot be had, or does not hold."""
+    """The tier of ``enforcement=`` is not available, or does not work."""
 
 
 class RuntimeNotStartedError(ActorlibError, RuntimeError):
@@ -224,31 +231,31 @@ class RuntimeNotStartedError(ActorlibError, RuntimeError):
 
 
 class RuntimeDrainingError(ActorlibError, RuntimeError):
-    """The runtime finishes what it has and takes nothing new; nothing was called."""
+    """The runtime finishes its calls and accepts no new ones; nothing was called."""
 
 
 class RuntimeNotFoundError(ActorlibError, LookupError):
-    """A runtime, or an actor of one, is asked for from outside and is not there."""
+    """There is no runtime, or no actor, of the name that another process looks for."""
 
 
 class RuntimeUnreachableError(ActorlibError):
-    """A runtime is there, and does not answer or does not let this process in."""
+    """A runtime does not answer, or does not accept this process."""
 
 
 class RuntimeAlreadyExistsError(ActorlibError, ValueError):
-    """A runtime of this user has the name that another was to get; none was started."""
+    """Another runtime of this user has the name; none was started."""
 
 
 class RuntimeLostError(ActorlibError, ConnectionError):
-    """The runtime that this process is a client of has ended, or let it go."""
+    """The runtime that this process was a client of has ended or closed the session."""
 
 
 class ClusterError(ActorlibError, ConnectionError):
-    """There is no cluster at the address, or it does not let this process in."""
+    """There is no cluster at the address, or it does not accept this process."""
 
 
 class ActorError(ActorlibError):
-    """Something is wrong with an actor, whatever was called on it.
+    """An actor has a fault that does not depend on the call.
 
     Attributes:
         actor_id: The actor's id in hex, or the empty string if it has none.
@@ -264,11 +271,11 @@ class SuspendError(ActorlibError, RuntimeError):
 
 
 class ActorHandleNotFoundError(ActorlibError, ValueError):
-    """The handle is of a runtime that was shut down."""
+    """The handle belongs to a runtime that was shut down."""
 
 
 class ActorAlreadyExistsError(ActorlibError, ValueError):
-    """A living actor has the name that another was to get; nothing was made."""
+    """A living actor has the name; nothing was made."""
 
 
 class ActorNotFoundError(ActorlibError, ValueError):
@@ -276,23 +283,23 @@ class ActorNotFoundError(ActorlibError, ValueError):
 
 
 class ActorUnschedulableError(ActorError):
-    """The actor asks for what this machine can never give."""
+    """The actor asks for more than this machine can ever grant."""
 
 
 class TaskUnschedulableError(ActorlibError):
-    """The call of a function asks for what this machine can never give."""
+    """The call of a function asks for more than this machine can ever grant."""
 
 
 class WorkerCrashedError(ActorlibError):
     """The process that ran the call of a function ended before it had a result.
 
-    It was made again as often as ``max_retries`` allows.
+    The call was sent again as often as ``max_retries`` allows.
 
     Attributes:
         exit: How the process ended.
     """
 
-    def __init__(self, message: str, *, exit: Exit | None = None) -> None:  # noqa: A002  # the word users look for
+    def __init__(self, message: str, *, exit: Exit | None = None) -> None:  # noqa: A002  # the name of the attribute
         super().__init__(message)
         self.exit = exit or Exit(cause="lost")
 
@@ -305,56 +312,56 @@ class PlacementGroupRemovedError(ActorlibError):
 
 
 class TaskPlacementGroupRemoved(WorkerCrashedError, PlacementGroupRemovedError):  # noqa: N818  # Ray's name
-    """The placement group that the call was to run in was removed."""
+    """The placement group of the call was removed."""
 
 
 class ActorDiedError(ActorError):
-    """The actor is gone: it crashed, was killed, or never came to life.
+    """The actor is gone: it crashed, was killed, or could not be made.
 
-    The exception that a constructor raised is the ``__cause__``.
+    An error of its constructor is the ``__cause__``.
 
     Attributes:
         exit: How it ended.
     """
 
-    def __init__(self, message: str, *, exit: Exit, actor_id: str = "") -> None:  # noqa: A002  # the word users look for
+    def __init__(self, message: str, *, exit: Exit, actor_id: str = "") -> None:  # noqa: A002  # the name of the attribute
         super().__init__(message, actor_id=actor_id)
         self.exit = exit
 
     @property
     def actor_init_failed(self) -> bool:
-        """Whether its constructor raised; the text has that traceback."""
+        """Whether its constructor raised; the ``__cause__`` shows that traceback."""
         return bool(self.exit.constructor)
 
     def __reduce__(self) -> tuple[object, ...]:
-        made = type(self), str(self), self.exit, self.actor_id, self.__cause__
-        return _died, made
+        parts = type(self), str(self), self.exit, self.actor_id, self.__cause__
+        return _died, parts
 
 
 class ActorPlacementGroupRemoved(ActorDiedError):  # noqa: N818  # Ray's name
-    """The actor is gone because the placement group that it was in was removed."""
+    """The actor is gone because its placement group was removed."""
 
 
-class DeviceMemoryExceeded(ActorDiedError):  # noqa: N818  # says what happened
-    """The actor was ended because it took more of a device's memory than its share.
+class DeviceMemoryExceeded(ActorDiedError):  # noqa: N818  # an event
+    """The actor was ended because it used more of a device's memory than its share.
 
-    ``init(device_memory_overuse="kill")`` asks for that; whoever is called back gets
-    one that was not raised.
+    It happens with ``init(device_memory_overuse="kill")``. A function of
+    ``device_memory_overuse`` gets one as its argument.
 
     Attributes:
-        device: What the device is called, for example ``"GPU 0"``.
-        asked: The part of it that the actor holds.
-        granted: Bytes that this stands for.
-        used: Bytes that its processes had.
-        moments: When they had most, in seconds since the epoch, and how many bytes;
-            the largest first.
+        device: The name of the device, for example ``"GPU 0"``.
+        asked: The actor's share of it.
+        granted: The bytes of that share.
+        used: The bytes that its processes used.
+        moments: The times of the largest use, in seconds since the epoch, each with its
+            bytes; the largest first.
     """
 
     def __init__(
         self,
         message: str,
         *,
-        exit: Exit,  # noqa: A002  # the word users look for
+        exit: Exit,  # noqa: A002  # the name of the attribute
         actor_id: str = "",
         device: str = "",
         asked: float = 0.0,
@@ -412,16 +419,16 @@ class OutOfMemoryError(ActorDiedError, WorkerCrashedError):
 
 
 class ActorUnavailableError(ActorError):
-    """The actor has died and is being restarted; the call will not be made again.
+    """The actor has died and is being restarted; the call is not sent again.
 
-    A call that was on its way may have run, or not. ``await handle`` waits until the
-    actor is back; ``max_task_retries`` sends calls again.
+    A call that was sent may have run or not. ``await handle`` waits until the actor is
+    ready again; with ``max_task_retries`` calls are sent again.
 
     Attributes:
         exit: How its last process ended.
     """
 
-    def __init__(self, message: str, *, exit: Exit, actor_id: str = "") -> None:  # noqa: A002  # as above
+    def __init__(self, message: str, *, exit: Exit, actor_id: str = "") -> None:  # noqa: A002  # the name of the attribute
         super().__init__(message, actor_id=actor_id)
         self.exit = exit
 
@@ -486,7 +493,7 @@ def _died(
 
 
 class PlacementGroupUnschedulableError(ActorlibError):
-    """The placement group asks for what this machine can never reserve."""
+    """The placement group asks for more than this machine can ever reserve."""
 
 
 class PlacementGroupNotFoundError(ActorlibError, ValueError):
@@ -494,7 +501,7 @@ class PlacementGroupNotFoundError(ActorlibError, ValueError):
 
 
 class PlacementGroupAlreadyExistsError(ActorlibError, ValueError):
-    """A placement group has the name that another was to get; nothing was made."""
+    """Another placement group has the name; nothing was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -503,19 +510,19 @@ class Exit:
 
     Attributes:
         cause: One of ``"asked"`` (kill, end of its block, shutdown), ``"exited"``
-            (its code left, for example by ``sys.exit``), ``"crashed"`` (a signal),
-            ``"out of memory"``, ``"device memory exceeded"`` (it had more of a
-            device than it was granted, and was ended for that), ``"failed to start"``,
-            ``"lost"`` (the process that watches over the workers died with it),
-            ``"restarted"`` (killed to be started anew).
+            (its code ended the process, for example by ``sys.exit``), ``"crashed"`` (a
+            signal), ``"out of memory"``, ``"device memory exceeded"`` (it used more of
+            a device than its share), ``"failed to start"``, ``"lost"`` (the process
+            that watches over the workers died with it), ``"restarted"`` (killed in
+            order to be restarted).
         code: The exit code, or None if it was ended by a signal or never ran.
         signal: The number of the signal that ended it, or None.
         reason: One sentence for people.
         log_tail: The last lines of its standard error.
         method: The method that was running, or None.
-        others: How many other calls were under way, as several may run at once.
-        pid: The process id it had, or 0 if it never ran.
-        constructor: The traceback of its constructor, if that raised.
+        others: The number of other calls that were running.
+        pid: Its process id, or 0 if it never ran.
+        constructor: The traceback of its constructor, or empty.
     """
 
     cause: str
@@ -529,7 +536,7 @@ class Exit:
     constructor: str = ""
 
     def __str__(self) -> str:
-        """What happened, in one line; then a traceback, and the last of its output."""
+        """One line about the end, then a traceback and the last lines of output."""
         text = self.reason or self.cause
         if self.signal is not None:
             text = f"{text} ({signal_name(self.signal)})"
@@ -554,7 +561,7 @@ def _quoted(text: str) -> str:
 
 
 def signal_name(number: int) -> str:
-    """The name of a signal, ``SIGKILL`` for 9."""
+    """Returns the name of a signal, ``SIGKILL`` for 9."""
     try:
         return _signal.Signals(number).name
     except ValueError:

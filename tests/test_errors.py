@@ -1144,10 +1144,10 @@ async def test_a_class_that_is_abused_raises_in_the_caller() -> None:
         counter.ad  # noqa: B018
     with pytest.raises(TypeError):
         counter.add.remote(1, 2)
-    with pytest.raises(ValueError, match="handle"):
+    with pytest.raises(TypeError, match="handle"):
         await actorlib.kill(counter.add)  # type: ignore[arg-type]
     ref = counter.add.remote()
-    with pytest.raises(ValueError, match="cancel"):
+    with pytest.raises(TypeError, match="cancel"):
         await actorlib.kill(ref)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="kill"):
         actorlib.cancel(counter)  # type: ignore[arg-type]

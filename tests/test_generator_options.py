@@ -102,11 +102,11 @@ def test_streaming_is_for_generators_alone() -> None:
         return 1
 
     face = interface_of(Source)
-    with pytest.raises(ValueError, match="plain is no generator"):
+    with pytest.raises(ValueError, match="plain is not a generator"):
         actorlib.method(num_returns="streaming")(plain)
-    with pytest.raises(ValueError, match="no_stream is no generator"):
+    with pytest.raises(ValueError, match="no_stream is not a generator"):
         face.with_options(face.methods["no_stream"], {"num_returns": "streaming"})
-    with pytest.raises(ValueError, match="plain is no generator"):
+    with pytest.raises(ValueError, match="plain is not a generator"):
         actorlib.method(backpressure=2)(plain)
 
 
@@ -145,7 +145,7 @@ def test_options_when_a_stream_is_detached_then_its_call_says_so(
     said = face.with_options(face.methods["bounded"], {"detach": detach}).headers
 
     assert said == {"stream": 8, **told}
-    with pytest.raises(ValueError, match="no_stream is no generator: detach="):
+    with pytest.raises(ValueError, match="no_stream is not a generator: detach="):
         face.with_options(face.methods["no_stream"], {"detach": detach})
     with pytest.raises(TypeError, match="detach"):
         face.with_options(face.methods["bounded"], {"detach": 1})

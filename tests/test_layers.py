@@ -102,7 +102,6 @@ PURE = [
     "_base.public",
     "_options.resources",
     "_rows.rows",
-    "_options.runtime_name",
     "_options.runtime_env",
     "_options.runtime_options",
     "_options.shares",

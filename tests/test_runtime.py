@@ -112,7 +112,7 @@ async def test_map_when_init_has_a_runtime_env_then_chunks_inherit_it() -> None:
         (
             {"runtime_env": {"env_vars": {"A": "1"}}, "engine": "inline"},
             UnsupportedOptionError,
-            "a process of its own",
+            "a separate process",
         ),
         ({"reinit": 1}, TypeError, "reinit"),
     ],
@@ -222,7 +222,7 @@ async def _lost_with_pid() -> int:
 async def test_shutdown_when_a_thread_or_an_actor_asks_then_who_may_does_it() -> None:
     async with actorlib.init(num_cpus=1):
         caller = Caller.remote()
-        with pytest.raises(RuntimeError, match=r"an actor's.*exit_actor"):
+        with pytest.raises(RuntimeError, match=r"of an actor.*exit_actor"):
             await caller.run.remote(_shut_down)
         await asyncio.to_thread(_shut_down)
         assert not actorlib.is_initialized()

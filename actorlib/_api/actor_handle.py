@@ -1,8 +1,8 @@
-"""Handles of actors, and the methods that they offer: ``handle.method.remote(...)``.
+"""Handles of actors, and their methods: ``handle.method.remote(...)``.
 
-A handle knows the interface of its class, so a misspelt method or a missing argument
-fails here, in the line that wrote it. It also keeps its actor alive: when the last
-handle is gone, in whatever process, and what the actor was sent is done, it ends.
+A handle has the interface of its class, so a misspelt method or a missing argument
+fails in the line of the caller. It also keeps its actor alive: the actor ends when the
+last handle in any process is gone and its calls are done.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ R = TypeVar("R")
 C = TypeVar("C", bound="ObjectRef[Any] | StreamReader")
 
 _CHUNK_SIZE = 256
-"""How many calls a chunk of a map has by default."""
+"""The default number of calls in a chunk of a map."""
 
 
 @public("actorlib")
 class ActorMethod(Generic[P, R]):
     """A method of a remote actor; ``.remote(...)`` calls it.
 
-    It keeps the actor alive, may be stored, and may be passed to other actors.
+    It keeps the actor alive. It may be stored, and may be passed to other actors.
 
     Example:
         >>> @actorlib.remote
@@ -79,47 +79,48 @@ class ActorMethod(Generic[P, R]):
         (1, 2)
     """
 
-    __slots__ = ("_callee", "_given", "_high", "_low", "_pin")
+    __slots__ = ("_callee", "_changes", "_high", "_low", "_pin")
 
     def __init__(
-        self, pin: HandlePin, callee: BoundMethod, given: CallKeywords | None = None
+        self, pin: HandlePin, callee: BoundMethod, changes: CallKeywords | None = None
     ) -> None:
         self._pin = pin
         self._callee = callee
-        self._given: CallKeywords = given or {}
+        self._changes: CallKeywords = changes or {}
         self._low = callee.method.low
         self._high = callee.method.high
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
         """Calls the method; returns at once.
 
-        Calls of one process reach the actor in the order in which they were made,
-        also those made before the actor is ready.
+        Calls of one process reach the actor in the order in which they were made, even
+        if the actor is not ready yet.
 
         Args:
-            *args: Sent by value. An ObjectRef given by itself arrives as its value.
-            **kwargs: Likewise.
+            *args: Positional arguments, sent by value. An argument that is an ObjectRef
+                arrives as its value.
+            **kwargs: Keyword arguments, sent in the same way.
 
         Returns:
-            The result to be awaited.
+            A ref of the result, which can be awaited.
 
         Raises:
             TypeError: The arguments do not fit the method, or cannot be sent. Nothing
                 was called.
-            PendingCallsLimitExceeded: ``max_pending_calls`` of them have no answer.
+            PendingCallsLimitExceeded: ``max_pending_calls`` calls have no answer.
         """
         if kwargs or not self._low <= len(args) <= self._high:
             self._callee.method.check(len(args), kwargs)
         return self._pin.engine.call(self._callee, args, kwargs)
 
     def _moving(self, mover: Callable[[], ActorId | None]) -> ActorMethod[P, R]:
-        """The same method; its calls may go to another actor if this one dies.
+        """Returns the same method; its calls may go to another actor if this one dies.
 
         Args:
-            mover: Gives the other actor; None if there is none.
+            mover: Returns the other actor, or None.
         """
         return type(self)(
-            self._pin, self._callee.with_header("mover", mover), self._given
+            self._pin, self._callee.with_header("mover", mover), self._changes
         )
 
     @overload
@@ -140,32 +141,32 @@ class ActorMethod(Generic[P, R]):
         on_error: Literal["raise", "return"] = "raise",
         return_exceptions: bool = False,
     ) -> Batch[Any]:
-        """Calls the method for each item, many calls in one frame.
+        """Calls the method for each item, with many calls in one frame.
 
         The results are those of ``[method.remote(item) for item in items]``, in order.
         For short methods this is many times as fast. The calls of a chunk count as one
         call: they are sent, retried, cancelled, limited (``max_pending_calls``) and
-        timed together. An ``async def`` method runs for many items at once, as far as
-        the limits of the actor allow.
+        timed together. An ``async def`` method runs for many items at once, within the
+        limits of the actor.
 
         Args:
             *iterables: The arguments of the calls, one iterable for each argument, as
-                for ``map()``; they are used up at once. A single one may be
-                asynchronous: it is used up when the batch is awaited.
-            ordered: False gives the results of each chunk as it is answered. Default:
+                for ``map()``; they are read at once. A single one may be asynchronous:
+                it is read when the batch is awaited.
+            ordered: False returns the results of each chunk as it is answered. Default:
                 True.
-            chunksize: How many calls are in a chunk. Fewer suit methods that take long,
-                and large items. ``"auto"`` makes chunks of about 5 ms of work: they are
-                sent as others are answered, so calls that are made later may come
+            chunksize: The number of calls in a chunk. Use fewer for methods that take
+                long, and for large items. ``"auto"`` makes chunks of about 5 ms of
+                work: they are sent as others are answered, so later calls may run
                 between them. Default: 256.
             progress: As for ``function.map``. Default: False.
             on_error: ``"raise"`` ends all calls at the first error and raises it, with
-                a note that names its call. ``"return"`` makes all calls, and gives each
-                error in the place of its result. Default: ``"raise"``.
+                a note that names its call. ``"return"`` makes all calls, and returns
+                each error in the place of its result. Default: ``"raise"``.
             return_exceptions: The same as ``on_error="return"``. Default: False.
 
         Returns:
-            ``await`` it for the list of all results, or iterate over it.
+            A batch: ``await`` it for the list of all results, or iterate over it.
 
         Raises:
             TypeError: The method does not take so many arguments, is a generator, or
@@ -188,10 +189,10 @@ class ActorMethod(Generic[P, R]):
             [1, 3, 6]
         """
         from actorlib._api.call_batch import Batch  # noqa: PLC0415  # few map
-        from actorlib._api.pipeline import map_options  # noqa: PLC0415  # likewise
+        from actorlib._api.pipeline import map_options  # noqa: PLC0415  # few map
 
         if not iterables:
-            raise TypeError("map() takes an iterable for each argument, and got none")
+            raise TypeError("map() takes an iterable for each argument: there is none")
         checked = map_options(
             iterables,
             ordered=ordered,
@@ -206,14 +207,14 @@ class ActorMethod(Generic[P, R]):
     def _chunk_caller(
         self, width: int, *, stops: bool
     ) -> Callable[[tuple[object, ...]], ObjectRef[Any]]:
-        """Returns what makes one call of many items; see ``Chunkable``.
+        """Returns a function that calls the method for a chunk; see ``Chunkable``.
 
         Args:
-            width: How many arguments each item has.
+            width: The number of arguments of each item.
             stops: Whether the first error ends the call.
 
         Raises:
-            TypeError: The method does not take so many, or gives no single result.
+            TypeError: The method does not take so many, or does not return one result.
         """
         self._pin.interface.check_batch(self._callee.method, width)
         return partial(
@@ -226,15 +227,14 @@ class ActorMethod(Generic[P, R]):
         return self._pin.engine.call(callee, args, {})
 
     def options(self, /, **options: Unpack[CallKeywords]) -> ActorMethod[P, R]:
-        """The same method with some options replaced: for one call, or for several.
+        """Returns the same method with some options replaced.
 
         Args:
-            **options: How the call is made, by name.
-                ``help(actorlib.CallOptions)`` describes each option.
+            **options: The options of the calls, by name. With None, the option of the
+                class applies. ``help(actorlib.CallOptions)`` describes each option.
 
         Returns:
-            Another method of the same actor; this one does not change. None for an
-            option leaves what the class says.
+            Another method of the same actor; this one does not change.
 
         Raises:
             TypeError: An option is unknown, or a value has the wrong type.
@@ -253,9 +253,9 @@ class ActorMethod(Generic[P, R]):
         """
         pin = self._pin
         method = pin.interface.with_options(self._callee.method, options)
-        given = {**self._given, **options}
+        changes = cast("CallKeywords", {**self._changes, **options})
         kind = cast("type[ActorMethod[P, R]]", _kind_of(pin, method))
-        return kind(pin, bound_method(pin, method), cast("CallKeywords", given))
+        return kind(pin, bound_method(pin, method), changes)
 
     def _remote(
         self,
@@ -263,17 +263,27 @@ class ActorMethod(Generic[P, R]):
         kwargs: Mapping[str, object] | None = None,
         **options: Unpack[CallKeywords],
     ) -> ObjectRef[R]:
-        """``.options(...).remote(*args, **kwargs)``, as older scripts write it."""
+        """Calls ``.options(...).remote(*args, **kwargs)``; for older scripts of Ray."""
         method = self.options(**options) if options else self
         call = cast("Callable[..., ObjectRef[R]]", method.remote)
         return call(*(args or ()), **(kwargs or {}))
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Refuses: what looks like a local call would hide that it is a remote one."""
+        """Refuses: a remote call does not look like a local one."""
         name = self._callee.name
         raise TypeError(
             f"{name}() runs in another process: write .{name}.remote(...) and await it"
         )
+
+    if not TYPE_CHECKING:  # type checkers refuse it anyway
+
+        def __await__(self) -> NoReturn:
+            """Refuses: nothing was called."""
+            name = self._callee.name
+            raise TypeError(
+                f"{name} is a method that was not called: write "
+                f"'await handle.{name}.remote(...)'"
+            )
 
     def __repr__(self) -> str:
         return f"<method {self._callee}>"
@@ -291,7 +301,7 @@ class ActorMethod(Generic[P, R]):
             pin.actor_id,
             pin.interface,
             self._callee.name,
-            self._given,
+            self._changes,
         )
 
 
@@ -310,7 +320,7 @@ class _LimitedMethod(ActorMethod[P, R]):
     __slots__ = ()
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
-        """Calls the method, if this process does not wait for too many answers."""
+        """Calls the method, within the limit of pending calls."""
         callee = self._callee
         callee.method.check(len(args), kwargs)
         return _call_within_limit(
@@ -329,7 +339,7 @@ class _SplitMethod(ActorMethod[P, R]):
     __slots__ = ()
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Calls the method; gives a list of refs, or None for none."""
+        """Calls the method; returns a list of refs, or None for none."""
         pin, callee = self._pin, self._callee
         is_counted = pin.interface.max_pending > 0
         kind: Any = _LimitedMethod if is_counted else ActorMethod
@@ -345,7 +355,7 @@ class _CollectedMethod(ActorMethod[P, R]):
     __slots__ = ()
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Calls the method; gives a list of refs, one ref, or None for none."""
+        """Calls the method; returns a list of refs, one ref, or None for none."""
         pin, callee = self._pin, self._callee
         items = _items(pin, callee, args, kwargs)
         where = f"{pin.interface.class_name}.{callee.name}"
@@ -358,7 +368,7 @@ class _StreamMethod(ActorMethod[P, R]):
     __slots__ = ()
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRefGenerator[R]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # typed() tells the two apart
-        """Calls the generator; its items come one after the other."""
+        """Calls the generator; returns the stream of its items."""
         return ObjectRefGenerator(_items(self._pin, self._callee, args, kwargs))
 
 
@@ -368,7 +378,7 @@ def _items(
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
 ) -> StreamReader:
-    """Calls a generator, if this process does not wait for too many answers."""
+    """Calls a generator, within the limit of pending calls."""
     callee.method.check(len(args), kwargs)
     stream = pin.engine.stream
     if pin.interface.max_pending > 0:
@@ -378,12 +388,12 @@ def _items(
 
 def _call_within_limit(
     pin: HandlePin,
-    verb: Callable[[Callee, tuple[object, ...], Mapping[str, object]], C],
+    operation: Callable[[Callee, tuple[object, ...], Mapping[str, object]], C],
     callee: BoundMethod,
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
 ) -> C:
-    """Makes a call, if this process does not wait for too many answers."""
+    """Makes a call, if this process has fewer pending calls than the limit."""
     actor, limit = pin.actor_id, pin.interface.max_pending
     pending = pin.engine.pending
     if not pending.begin(actor, limit):
@@ -393,40 +403,40 @@ def _call_within_limit(
             limit=limit,
         )
     try:
-        made = verb(callee, args, kwargs)
+        result = operation(callee, args, kwargs)
     except BaseException:
         pending.made(actor, None)
         raise
-    ref: ObjectRef[Any] = made if isinstance(made, ObjectRef) else made.completed
+    ref: ObjectRef[Any] = result if isinstance(result, ObjectRef) else result.completed
     pending.made(actor, ref)
     ref.watch(partial(pending.end, actor, weakref.ref(ref)))
-    return made
+    return result
 
 
 class _Terminate(ActorMethod[[], None]):
-    """``__ray_terminate__``: it refuses what comes later, so it is no usual call."""
+    """``__ray_terminate__``: the actor refuses later calls, so it is not a call."""
 
     __slots__ = ()
 
     def remote(self, /, *args: object, **kwargs: object) -> asyncio.Future[None]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # awaited like a ref
-        """Ends the actor behind what it was sent; done when its process is gone."""
+        """Ends the actor after its calls; done when its process is gone."""
         self._callee.method.check(len(args), kwargs)
         return self._pin.engine.end(self._pin.actor_id)
 
 
 def method_of(pin: HandlePin, method: Method) -> ActorMethod[..., Any]:
-    """A method of an actor, of the kind that it is."""
+    """Makes a method of an actor, of the class for its kind."""
     kind = _kind_of(pin, method)
     return kind(pin, bound_method(pin, method))
 
 
 def bound_method(pin: HandlePin, method: Method) -> BoundMethod:
-    """A method as calls of the actor name it."""
+    """Makes the callee of a method's calls."""
     return BoundMethod(pin.actor_id, pin.interface, pin.name, method)
 
 
 def gives_one_result(method: ActorMethod[..., Any]) -> bool:
-    """Whether a call of a method gives one ref, so that ``map`` can call it."""
+    """Whether a call of a method returns one ref, so that ``map`` can call it."""
     callee = method._callee  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     is_plain = not callee.method.is_stream and callee.method is not TERMINATE
     return is_plain and callee.method.options.parts == 1
@@ -450,20 +460,20 @@ def _plain_kind_of(pin: HandlePin, method: Method) -> type[ActorMethod[..., Any]
 def _documented(
     docs: MethodDocs, kind: type[ActorMethod[..., Any]]
 ) -> type[ActorMethod[..., Any]]:
-    """The same kind, with the signature and the docstring of a method.
+    """Returns a subclass with the signature and the docstring of a method.
 
-    ``inspect`` looks at the function behind ``h.m.remote``, which all methods would
-    share, and editors and notebooks ask ``inspect``. So each method has a class with a
-    copy of that function; a call goes the same way as ever. It is made once.
+    Editors and notebooks read these by ``inspect`` from the function of
+    ``h.m.remote``, which all methods would share. So each method has a class with a
+    copy of that function, which is made once; a call runs the same code.
     """
-    known = docs.classes.get(kind)
-    if known is None:
+    subclass = docs.classes.get(kind)
+    if subclass is None:
         plain = cast("FunctionType", kind.remote)
         remote = FunctionType(
             plain.__code__, plain.__globals__, "remote", None, plain.__closure__
         )
         remote.__qualname__, remote.__module__ = plain.__qualname__, plain.__module__
-        # Of a bound method Python leaves the first parameter out.
+        # Python omits the first parameter of a bound method.
         this = "self" * (1 + ("self" in docs.signature.parameters))
         parameters = [
             Parameter(this, Parameter.POSITIONAL_ONLY),
@@ -477,26 +487,26 @@ def _documented(
         cast("Any", remote).__signature__ = docs.signature.replace(
             parameters=parameters
         )
-        known = docs.classes[kind] = type(
+        subclass = docs.classes[kind] = type(
             kind.__name__,
             (kind,),
             {"__slots__": (), "__module__": kind.__module__, "remote": remote}
             | documented,
         )
-    return known
+    return subclass
 
 
 def _loaded_method(
-    actor_id: ActorId, interface: Interface, name: str, given: CallKeywords
+    actor_id: ActorId, interface: Interface, name: str, changes: CallKeywords
 ) -> ActorMethod[..., Any]:
     pin = HandlePin(current_engine(), actor_id, interface)
     method = method_of(pin, BUILT_IN.get(name) or interface.methods[name])
-    return method.options(**given) if given else method
+    return method.options(**changes) if changes else method
 
 
 T = TypeVar("T")
-_VERBS = ("suspend", "resume")
-"""What a handle does with its actor, unless the class has a method of that name."""
+_OPERATIONS = ("suspend", "resume")
+"""The methods of a handle itself, unless the class has a method of that name."""
 
 
 @public("actorlib")
@@ -529,18 +539,18 @@ class ActorHandle(Generic[T]):
     def __init__(self, pin: HandlePin) -> None:
         object.__setattr__(self, "_ActorHandle__pin", pin)
         methods = pin.interface.methods
-        for name in _VERBS:
-            if name in methods:  # what is in here is found before the verb
+        for name in _OPERATIONS:
+            if name in methods:  # Python looks here before it looks in the class
                 self.__dict__[name] = method_of(pin, methods[name])
 
-    if not TYPE_CHECKING:  # type checkers refuse it by themselves
+    if not TYPE_CHECKING:  # type checkers refuse it anyway
 
         def __setattr__(self, name: str, value: object) -> None:
-            """Refuses: what is set here would never get to the actor."""
+            """Refuses: the attribute would not reach the actor."""
             raise _no_attribute(self, name)
 
         def __delattr__(self, name: str) -> None:
-            """Refuses likewise."""
+            """Refuses: the actor's attributes are elsewhere."""
             raise _no_attribute(self, name)
 
     def __getattr__(self, name: str) -> UntypedMethod[...]:
@@ -548,24 +558,23 @@ class ActorHandle(Generic[T]):
         method = BUILT_IN.get(name) or pin.interface.methods.get(name)
         if method is None:
             raise no_such_method(pin.interface, name)
-        # The method refers to the pin, not to the handle, so keeping it here makes
-        # no cycle, and the next look-up does not come this way.
-        made = method_of(pin, method)
-        self.__dict__[name] = made
-        return cast("UntypedMethod[...]", made)
+        # It is kept, so that Python finds it next time without this method. It refers
+        # to the pin and not to the handle, so there is no cycle.
+        actor_method = self.__dict__[name] = method_of(pin, method)
+        return cast("UntypedMethod[...]", actor_method)
 
     @property
     def share(self) -> ActorShare:
-        """Tells which devices the actor holds, how much, and what keeps it to that.
+        """The actor's devices, its share of each, and the enforcement.
 
-        Empty (and false) for an actor that asked for no device, that waits in line or
-        for its restart, that is suspended, or that is dead. It is known in the program
-        that started the runtime, on the local and on the inline engine. If the class
-        has a method of this name, that is what is found here: write
+        It is empty (and false) for an actor that asked for no device, that waits in the
+        queue or for its restart, that is suspended, or that is dead. It is available in
+        the program that started the runtime, on the local and on the inline engine. If
+        the class has a method of this name, this is that method: write
         ``typed(handle).share`` then, for a type checker.
 
         Raises:
-            RuntimeError: This is an actor's code, or the engine is Ray's.
+            RuntimeError: This is the code of an actor, or the engine is Ray's.
 
         Example:
             >>> @actorlib.remote(num_gpus=0.5)
@@ -577,42 +586,42 @@ class ActorHandle(Generic[T]):
         """
         pin = self.__pin
         if "share" in pin.interface.methods:
-            made = self.__dict__.get("share") or self.__getattr__("share")
-            return cast("ActorShare", made)
+            method = self.__dict__.get("share") or self.__getattr__("share")
+            return cast("ActorShare", method)
         return pin.engine.share(pin.actor_id)
 
     def suspend(self, *, timeout: float | None = None) -> asyncio.Future[None]:
-        """Takes the actor off its GPU, and gives its share back, until it is resumed.
+        """Removes the actor from its GPU and frees its share, until it is resumed.
 
-        Its process lives on. Calls under way end first, while new ones wait. Then
-        NVIDIA's driver copies what the process has on its GPU to the host's memory, so
-        that much of that has to be free, and all that the actor holds is given back,
-        CPUs and memory too. Others may have it until ``resume``.
+        Its process lives on. Running calls end first, while new ones wait. Then
+        NVIDIA's driver copies the process's memory on the GPU to the host, which needs
+        as much free memory, and everything that the actor holds becomes free, CPUs and
+        memory too. Others may use it until ``resume``.
 
-        The local engine does it on Linux, for an actor of one NVIDIA GPU, or a part of
-        one, whose driver is 570 or newer. What cannot be is refused with the reason.
-        Calls that other actors make over links are not held back: they begin, and wait
-        where they use the GPU. An actor that is ended while it is suspended is ended at
-        once. If the class has a method of this name, that is what is found here: write
+        The local engine supports it on Linux, for an actor of one NVIDIA GPU, or a part
+        of one, with a driver of release 570 or newer. Otherwise SuspendError has the
+        reason. Calls that other actors make over links are not delayed: they begin, and
+        wait where they use the GPU. An actor that is ended while it is suspended ends
+        at once. If the class has a method of this name, this is that method: write
         ``ActorHandle.suspend(handle)`` then.
 
         Args:
-            timeout: How many seconds its calls under way may take, 0 or more, and
-                behind them what they have left to be done on the GPU. Then nothing has
-                changed. Default: None, for any time; what is left on the GPU has a
-                minute. Where it is being suspended already, the first one's counts.
+            timeout: The seconds that its running calls may take, 0 or more, and then
+                their remaining work on the GPU. After that nothing has changed.
+                Default: None, for any time; the work on the GPU has a minute. If a
+                suspension has begun, its timeout applies.
 
         Returns:
-            Awaited, it is done when the share is given back; at once if it was before.
-            The blocking API waits by ``get()``.
+            A future that is done when the share is free. The blocking API waits by
+            ``get()``.
 
         Raises:
-            SuspendError: The actor is not ready, holds no GPU, or another that cannot
-                be given back so, has calls under way for too long, is being resumed, or
-                the driver refuses. It goes on as before.
+            SuspendError: The actor is not ready, holds no GPU, holds other devices, has
+                calls that run for too long, is being resumed, or the driver refuses. It
+                goes on as before.
             ActorDiedError: It has ended.
-            UnsupportedOptionError: This is an actor's code, a client's, or the engine
-                is Ray's.
+            UnsupportedOptionError: This is the code of an actor or of a client, or the
+                engine is Ray's.
 
         Example:
             >>> @actorlib.remote(num_gpus=1)
@@ -635,19 +644,19 @@ class ActorHandle(Generic[T]):
     def resume(self) -> asyncio.Future[None]:
         """Puts the actor back on its GPU as soon as its share is free.
 
-        It gets in line like any other, for the very device that it was on, and what it
-        was asked meanwhile goes on when the driver has put everything back. Whoever
-        stops waiting for this leaves the actor in line; ``suspend`` takes it out again.
-        A method of the class by this name is found before this; see ``suspend``.
+        It enters the wait queue like any other actor, for the same device. Its waiting
+        calls go on when the driver has restored its memory. If the wait for this is
+        cancelled, the actor stays in the queue; ``suspend`` removes it. A method of the
+        class with this name takes precedence; see ``suspend``.
 
         Returns:
-            Awaited, it is done when the actor takes calls; at once if it does.
+            A future that is done when the actor accepts calls.
 
         Raises:
             SuspendError: It is being suspended, or was suspended again before its turn;
                 or the driver has no room on the GPU, or fails: then the actor stays
                 suspended.
-            ActorUnschedulableError: Its share can never be had again, as its placement
+            ActorUnschedulableError: Its share cannot be granted again, as its placement
                 group was removed.
             ActorDiedError: It has ended.
             UnsupportedOptionError: See ``suspend``.
@@ -668,14 +677,14 @@ class ActorHandle(Generic[T]):
         Raises:
             ActorDiedError: Its constructor raised (that is the ``__cause__``), or its
                 process ended before it was ready.
-            ActorUnschedulableError: It asks for what this machine can never give.
+            ActorUnschedulableError: It asks for more than this machine can ever grant.
         """
         pin = self.__pin
         yield from pin.engine.ready(pin.actor_id).__await__()
         return self
 
     async def __aenter__(self) -> ActorHandle[T]:
-        """Waits until the actor is ready; on the way out it is ended."""
+        """Waits until the actor is ready; it ends with the block."""
         return await self
 
     async def __aexit__(
@@ -684,7 +693,7 @@ class ActorHandle(Generic[T]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Ends the actor behind what it was sent, or at once after an exception."""
+        """Ends the actor after its calls, or at once after an exception."""
         pin = self.__pin
         if kind is None:
             await pin.engine.end(pin.actor_id)
@@ -699,7 +708,7 @@ class ActorHandle(Generic[T]):
         return f"Actor({pin.label}, {pin.actor_id.hex()})"
 
     def _repr_html_(self) -> str | None:
-        """Tells of the actor in a table, for a notebook; None if nobody knows of it."""
+        """Shows the actor in a table, in a notebook; None if it is not available."""
         engine, actor = self.__pin.engine, self.__pin.actor_id.hex()
         with suppress(RuntimeError, ConnectionError):  # it has ended, or is elsewhere
             infos = (info for info in engine.actors() if info.actor_id == actor)
@@ -731,12 +740,12 @@ class ActorHandle(Generic[T]):
 
 
 def pin_of(handle: ActorHandle[Any]) -> HandlePin:
-    """The pin inside a handle, out of reach of the actor's own method names."""
+    """Returns the pin of a handle, whatever names the actor's methods have."""
     return cast("HandlePin", object.__getattribute__(handle, "_ActorHandle__pin"))
 
 
 def own_handle() -> ActorHandle[Any]:
-    """A handle of the actor whose code this is."""
+    """Makes a handle of the calling actor."""
     engine = current_engine()
     actor_id = ActorId(bytes.fromhex(engine.context.actor_id or ""))
     name = engine.context.actor_name
@@ -760,8 +769,20 @@ def _no_attribute(handle: ActorHandle[Any], name: str) -> AttributeError:
 
 
 def no_such_method(interface: Interface, name: str) -> AttributeError:
-    """Why a class has no method of a name, and which is meant perhaps."""
+    """Makes the error for a name that is not a method; suggests what to write."""
+    cls = interface.class_name
+    if name in interface.attributes:
+        message = (
+            f"{name!r} is {interface.attributes[name]} of {cls}, and its value is in "
+            f"the actor's process: give {cls} a method that returns it, and call that "
+            "with .remote()"
+        )
+        return AttributeError(message, name=name)
     close = closest_names(name, interface.methods)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    message = f"actor class {interface.class_name} has no method {name!r}{hint}"
+    hint = (
+        f"did you mean {close[0]!r}?"
+        if close
+        else "an attribute of the actor is read by a method that returns it"
+    )
+    message = f"actor class {cls} has no method {name!r}; {hint}"
     return AttributeError(message, name=name)

@@ -1,6 +1,6 @@
-"""Finding actors: one by its name, or all of them to look at.
+"""Functions that return actors by their names, or list all of them.
 
-Each of these answers at once, in the owner and in actors, also on an event loop.
+These functions return at once, in the program and in actors, on an event loop too.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ def get_actor(
 ) -> T: ...
 @public("actorlib")
 def get_actor(name: str, actor_class: object = None, namespace: object = None) -> Any:
-    """Finds a living actor by its name, and returns its handle.
+    """Returns the handle of a living actor by its name.
 
-    It is found from its ``.remote()`` on, also while its constructor runs; calls then
-    wait. A name alone keeps no actor alive, the handle does.
+    The name exists from ``.remote()`` on, even while the constructor runs; calls wait
+    then. A name does not keep an actor alive, but the handle does.
 
     Args:
-        name: The name that ``.options(name=...)`` gave.
-        actor_class: The class that the actor has to be of. To a type checker the handle
-            is an instance of it, as that of ``Model.spawn()``. A text here is the
+        name: The name of ``.options(name=...)``.
+        actor_class: The class that the actor has to have. To a type checker the handle
+            is an instance of it, as with ``Model.spawn()``. A string here is the
             namespace. Default: None, for any.
-        namespace: Where to look; None for the runtime's own. Default: None.
+        namespace: The namespace; None for that of the runtime. Default: None.
 
     Raises:
         ActorNotFoundError: No living actor has that name there. It is a ValueError.
-        TypeError: A name is no text, or the actor is one of another class.
+        TypeError: A name is not a string, or the actor has another class.
         ValueError: A name is empty.
         RuntimeError: No runtime is running in this process.
 
@@ -70,38 +70,37 @@ def get_actor(name: str, actor_class: object = None, namespace: object = None) -
     pin = current_engine().find(name, cast("str | None", namespace))
     if class_name is not None and pin.interface.class_name != class_name:
         raise TypeError(
-            f"the actor {name!r} is one of the class {pin.interface.class_name}, and "
-            f"not of {class_name}"
+            f"the actor {name!r} has the class {pin.interface.class_name}, and not "
+            f"{class_name}"
         )
     handle: ActorHandle[Any] = ActorHandle(pin)
     return handle
 
 
 def _name_of(actor_class: object) -> str:
-    from actorlib._api.decorators import ActorClass, interface_and_options  # noqa: PLC0415  # whoever has one has loaded it
+    from actorlib._api.decorators import ActorClass, interface_and_options  # noqa: PLC0415  # loaded if the caller has a class
 
     if not isinstance(actor_class, ActorClass):
         raise TypeError(
-            "get_actor() takes a name, and then an actor class, as @actorlib.remote "
-            f"makes them, or a namespace, not {actor_class!r} "
-            f"({type(actor_class).__name__})"
+            "get_actor() takes a name, and then an actor class of @actorlib.remote or "
+            f"a namespace, not {actor_class!r} ({type(actor_class).__name__})"
         )
-    known = cast("ActorClass[..., Any]", actor_class)
-    return interface_and_options(known)[0].class_name
+    interface, _ = interface_and_options(cast("ActorClass[..., Any]", actor_class))
+    return interface.class_name
 
 
 @public("actorlib")
 def list_named_actors(
     all_namespaces: bool = False,  # noqa: FBT001, FBT002  # as Ray's users know it
 ) -> list[Any]:
-    """Lists the names of the living actors that have one.
+    """Lists the names of living actors.
 
     Args:
-        all_namespaces: If True, all namespaces are searched, else the runtime's own.
-            Default: False.
+        all_namespaces: If True, all namespaces are included, else only that of the
+            runtime. Default: False.
 
     Returns:
-        Names; of all namespaces, dicts ``{"name": ..., "namespace": ...}``.
+        Names; for all namespaces, dicts ``{"name": ..., "namespace": ...}``.
 
     Raises:
         TypeError: ``all_namespaces`` is neither True nor False.
@@ -129,21 +128,21 @@ def list_named_actors(
 def list_actors(
     *, filters: Iterable[Filter] | None = None, limit: int | None = None
 ) -> list[ActorInfo]:
-    """Lists the actors that live, and those that are dead and still known.
+    """Lists the living actors, and dead ones in the history.
 
-    Those that live or that somebody holds come first, then the latest of the others:
-    ``init(actor_history=...)`` says how many.
+    Actors that live or have a handle come first, then the latest of the others, up to
+    ``init(actor_history=...)``.
 
     Args:
         filters: Conditions, each ``(field of ActorInfo, "=" or "!=", value)``; all of
             them have to hold. States are compared without regard to case;
-            ``DEPENDENCIES_UNREADY`` and ``PENDING_CREATION`` are understood too.
-            Default: None.
-        limit: The most actors to be told of, or None for all. Default: None.
+            ``DEPENDENCIES_UNREADY`` and ``PENDING_CREATION`` are accepted too. Default:
+            None.
+        limit: The largest number of actors, or None for all. Default: None.
 
     Raises:
         TypeError: A filter or the limit has the wrong type.
-        ValueError: A filter names no field or no state, or the limit is below 1.
+        ValueError: A filter has an unknown field or state, or the limit is below 1.
         RuntimeError: No runtime is running in this process.
 
     Example:

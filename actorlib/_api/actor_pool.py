@@ -1,8 +1,7 @@
-"""A pool of actors that share out values: each actor has one value at a time.
+"""A pool that distributes values among actors: each actor has one value at a time.
 
-A pool has no background task. Idle actors are given values whenever a method of the
-pool is called, so the user's functions run in the caller's own code, and no lock is
-needed.
+A pool has no background task. Idle actors get values when a method of the pool is
+called, so the user's functions run in the caller's thread, and no lock is needed.
 """
 
 from __future__ import annotations
@@ -47,15 +46,15 @@ if TYPE_CHECKING:
 
 
 _UNTAKEN_PER_ACTOR = 4
-"""Calls whose results were not taken, per actor: so many may overtake the slowest."""
+"""Calls per actor whose results were not taken: so many may overtake a slow one."""
 
 
 class Member:
-    """An actor of a pool, with the calls that keep it busy.
+    """An actor of a pool, with its calls.
 
     Attributes:
         actor: Its handle.
-        running: The calls, in order. One that is done counts until all before it are.
+        running: The calls, in order. A finished call counts until all before it are.
         is_alive: Whether it is in the pool.
     """
 
@@ -73,13 +72,13 @@ class PoolState:
     Attributes:
         members: The actors.
         calls: The calls whose result was not taken, in order.
-        wakeup: Wakes tasks that wait, when something is done.
+        wakeup: Wakes tasks that wait for results.
     """
 
     def __init__(self) -> None:
         self.members: dict[ActorHandle[Any], Member] = {}
         self.wakeup = Wakeup()
-        # Whoever waits for results waits for all running calls, which free actors.
+        # A wait for results waits for all running calls, as each frees an actor.
         self.calls = MapCalls(self.wakeup, is_watchable=False)
         self._idle: deque[Member] = deque()
         self._waiting: deque[tuple[MapCall, Callable[[Any, Any], object], object]] = (
@@ -98,17 +97,17 @@ class PoolState:
         """Adds an actor.
 
         Raises:
-            TypeError: It is no handle.
+            TypeError: It is not a handle.
             ValueError: It is in the pool already.
         """
         if not isinstance(actor, ActorHandle):
             raise TypeError(
-                f"a pool takes the handles of actors, which Class.remote() gives, not "
+                "a pool takes the handles of actors, as from Class.remote(), not "
                 f"{actor!r} ({type(actor).__name__})"
             )
         handle = cast("ActorHandle[Any]", actor)
         if handle in self.members:
-            raise ValueError(f"{handle!r} is in the pool already: give each actor once")
+            raise ValueError(f"{handle!r} is in the pool already: add each actor once")
         self.members[handle] = member = Member(handle)
         self._idle.append(member)
 
@@ -126,16 +125,15 @@ class PoolState:
         return bool(self._idle)
 
     def submit(self, function: Callable[[Any, Any], object], value: object) -> None:
-        """Gives a value to an actor that is free, or to the next one that will be.
+        """Passes a value to an idle actor, or to the next one that becomes idle.
 
         Raises:
-            Exception: What the function raised, if it was called at once.
+            Exception: The error of the function, if it was called at once.
         """
         call = MapCall(None)
         if self.has_free():
-            call.add(
-                function(self._idle[0].actor, value)
-            )  # if it raises, that stays idle
+            # If the function raises, the actor remains idle.
+            call.add(function(self._idle[0].actor, value))
             self.calls.add(call)
             self.run(call)
             self.calls.begin(call)
@@ -145,13 +143,13 @@ class PoolState:
         self.collect()
 
     def has_room(self, depth: int) -> bool:
-        """Whether an actor is idle, or has fewer calls than it may have."""
+        """Whether an actor is idle, or has fewer than ``depth`` calls."""
         return self.has_free() or any(
             member.is_alive and len(member.running) < depth for member in self._busy
         )
 
     def run(self, call: MapCall) -> Member:
-        """Chooses an actor that has room, and keeps it busy until a call is done."""
+        """Chooses an actor with room for a call, and adds the call to it."""
         if self._idle:
             member = self._idle.popleft()
             self._busy[member] = None
@@ -162,7 +160,7 @@ class PoolState:
         return member
 
     def collect(self) -> None:
-        """Frees the actors of calls that are done, and gives them values that wait."""
+        """Frees the actors of finished calls, and passes waiting values to them."""
         while True:
             done = [member for member in self._busy if member.running[0].is_done]
             for member in done:
@@ -187,12 +185,12 @@ class PoolState:
         self.calls.begin(call)
 
     def _free(self, member: Member) -> None:
-        """Removes the calls of a member that are done, and itself if it has died."""
+        """Removes the finished calls of a member, and itself if it has died."""
         death = None
         while member.running and member.running[0].is_done:
             death = _death_of(member.actor, member.running.popleft()) or death
         if death is not None:
-            # It fails each call at once, and would be given all values that wait.
+            # It fails each call at once, and would get all waiting values.
             member.is_alive = False
             self.members.pop(member.actor, None)
             self._death = death
@@ -202,35 +200,33 @@ class PoolState:
                 self._idle.append(member)
 
     def take(self, *, is_ordered: bool) -> MapCall | None:
-        """Removes and returns the next call that is done, if it is there."""
+        """Removes and returns the next finished call, or returns None."""
         self.collect()
         return self.calls.take(is_ordered=is_ordered)
 
     def pending(self) -> list[ObjectRef[Any]]:
-        """Returns the refs of all running calls, also of those that were given up."""
+        """Returns the refs of all running calls, including skipped ones."""
         calls = chain.from_iterable(member.running for member in self._busy)
         return [ref for call in calls for ref in call.refs if not ref.done()]
 
     def skip(self) -> None:
-        """Gives up the result of the call that was made first; it goes on."""
+        """Drops the result of the oldest call, which goes on."""
         call = self.calls.first()
         if call is not None:
             self.calls.drop(call)
             self._waiting = deque(each for each in self._waiting if each[0] is not call)
 
     def start_map(self) -> MapCalls:
-        """Gives up all calls whose result was not taken; returns those of a map."""
+        """Drops all results that were not taken; returns the calls of a new map."""
         self.calls = MapCalls(self.wakeup, is_watchable=False)
         self._waiting.clear()
         self.wakeup.notify()
         return self.calls
 
     def stuck(self) -> Exception:
-        """The error to raise if values wait and no actor is left."""
+        """Makes the error for waiting values if no actor is left."""
         if self._death is None:
-            return RuntimeError(
-                "the pool has no actor, so nothing can be called: push() a handle"
-            )
+            return RuntimeError("the pool has no actor to call: push() a handle")
         error = ActorError(
             f"no actor of the pool is left, push() a new one. The last died: "
             f"{self._death}",
@@ -245,7 +241,7 @@ class PoolCalls:
 
     Args:
         state: The state of the pool.
-        function: What is called with an actor and a value.
+        function: Called with an actor and a value.
         is_chunked: Whether a call is for several values.
     """
 
@@ -263,11 +259,11 @@ class PoolCalls:
             self._stand_ins = {}
 
     def has_room(self, calls: MapCalls) -> bool:
-        """Whether an actor is idle, and not too many results wait to be taken."""
+        """Whether an actor is idle, and not too many results were not taken."""
         state = self._state
         if state.calls is not calls:
             raise RuntimeError(
-                "another map() of the pool was begun, which gave this one up: take the "
+                "another map() of the pool has begun, which ended this one: take the "
                 "results of one before the next, or use a pool for each"
             )
         depth = 1 if self._stand_ins is None else queued_chunks(calls.seconds)
@@ -276,7 +272,7 @@ class PoolCalls:
         return not is_ahead and state.has_room(depth)
 
     def make(self, call: MapCall, args: tuple[object, ...]) -> None:
-        """Gives values to an idle actor; see CallMaker."""
+        """Passes values to an idle actor; see CallMaker."""
         member = self._state.run(call)
         if self._stand_ins is None:
             call.add(self._function(member.actor, args[0]))
@@ -291,7 +287,7 @@ class PoolCalls:
         return self._state.pending()
 
     def stuck(self) -> Exception:
-        """The error to raise if values wait and no actor is left."""
+        """Makes the error for waiting values if no actor is left."""
         return self._state.stuck()
 
 
@@ -300,7 +296,7 @@ def _load_of(member: Member) -> int:
 
 
 def _death_of(actor: ActorHandle[Any], call: MapCall) -> ActorError | None:
-    """The error that says an actor has died, if its call failed with that."""
+    """Returns the error of an actor's death, if its call failed with that."""
     actor_id = pin_of(actor).actor_id.hex()
     for ref in call.refs:
         error = None if ref.cancelled() else ref.exception()
@@ -326,19 +322,19 @@ def _signature_of(method: F) -> Callable[[Any], F]:
 
 @public("actorlib")
 class ActorPool(Generic[A]):
-    """Spreads work over actors: each has one call at a time, and the rest waits.
+    """Distributes work among actors: each has one call at a time, and others wait.
 
-    ``async for value in pool.map(lambda a, v: a.double.remote(v), range(100))``. Await
-    what takes time; in plain methods of actors write ``pool.get_next().get()`` and a
-    plain ``for``. A call that fails gives its error in place of its result, and its
-    actor goes on; an actor that has died leaves the pool.
+    ``async for value in pool.map(lambda a, v: a.double.remote(v), range(100))``. In
+    async code its results are awaited; in plain methods of actors write
+    ``pool.get_next().get()`` and a plain ``for``. The error of a call is raised in the
+    place of its result, and its actor goes on; a dead actor is removed from the pool.
 
     Args:
-        actors: Handles, each of them once. More may be given later by ``push``.
+        actors: Handles, each of them once. ``push`` adds more later.
 
     Raises:
-        TypeError: It was given something else than handles.
-        ValueError: A handle is there twice. The actors are left as they were.
+        TypeError: They are not handles.
+        ValueError: A handle is there twice. The actors do not change.
 
     Example:
         >>> @actorlib.remote
@@ -367,17 +363,17 @@ class ActorPool(Generic[A]):
     # Values, one by one.
 
     def submit(self, fn: Callable[[A, V], Any], value: V) -> None:
-        """Gives a value to an actor that is free, or to the next one that will be.
+        """Passes a value to an idle actor, or to the next one that becomes idle.
 
         Args:
-            fn: Called here with an actor and the value; it gives the ref of a call, or
-                a list of refs.
+            fn: Called here with an actor and the value; it returns the ref of a call,
+                or a list of refs.
             value: The value.
 
         Raises:
-            TypeError: ``fn`` is no function, or gives no ref.
-            Exception: What ``fn`` raised, if it was called at once. Else it is raised
-                where the result would be.
+            TypeError: ``fn`` is not a function, or does not return a ref.
+            Exception: The error of ``fn``, if it was called at once. Otherwise it is
+                raised in the place of the result.
         """
         _check_function("submit()", fn)
         self._state.submit(fn, value)
@@ -385,39 +381,39 @@ class ActorPool(Generic[A]):
     def get_next(
         self, timeout: float | None = None, *, ignore_if_timedout: bool = False
     ) -> Waiting[Any]:
-        """Gives the next result, in the order in which the values were given.
+        """Returns the next result, in the order of the values.
 
         Args:
-            timeout: Seconds to wait at the most, or None. Default: None.
-            ignore_if_timedout: If True, a result that does not come in time is skipped;
-                its actor is free when the call is done. Default: False.
+            timeout: The limit in seconds, or None. Default: None.
+            ignore_if_timedout: If True, a result that does not arrive in time is
+                skipped; its actor is free when the call is done. Default: False.
 
         Returns:
-            To be awaited, or ``get()``, which raises what the call raised, and
-            GetTimeoutError if it does not come in time.
+            A wait: await it, or call ``get()``. It raises the error of the call, or
+            GetTimeoutError if the result does not arrive in time.
 
         Raises:
-            StopIteration: No value is under way.
+            StopIteration: All results were taken.
         """
         return self._next(timeout, ignores=ignore_if_timedout, is_ordered=True)
 
     def get_next_unordered(
         self, timeout: float | None = None, *, ignore_if_timedout: bool = False
     ) -> Waiting[Any]:
-        """Gives whichever result comes first; else like ``get_next``.
+        """Returns the result that is done first; otherwise like ``get_next``.
 
         Args:
-            timeout: Seconds to wait at the most, or None. Default: None.
-            ignore_if_timedout: If True and no result comes in time, the value that was
-                given first is skipped. Default: False.
+            timeout: The limit in seconds, or None. Default: None.
+            ignore_if_timedout: If True and no result arrives in time, the oldest value
+                is skipped. Default: False.
 
         Raises:
-            StopIteration: No value is under way.
+            StopIteration: All results were taken.
         """
         return self._next(timeout, ignores=ignore_if_timedout, is_ordered=False)
 
     def has_next(self) -> bool:
-        """Tells whether there is a value whose result was not taken yet."""
+        """Returns whether there is a value whose result was not taken."""
         return bool(self._state.calls)
 
     # Values by the dozen.
@@ -454,26 +450,25 @@ class ActorPool(Generic[A]):
         on_error: Literal["raise", "return"] = "raise",
         return_exceptions: bool = False,
     ) -> Results[Any]:
-        """Gives the results for values, in their order, each as soon as it is there.
+        """Yields the results for values, in their order, each as soon as it is done.
 
         Results of earlier values that were not taken are dropped. Idle actors get
-        values at once, and the others as you ask for results, so values may be endless.
-        An asynchronous iterable is read once a result is awaited. ``await pool.map()``
-        gives a list.
+        values at once, and the others as results are taken, so values may be endless.
+        An asynchronous iterable is read when a result is awaited. ``await pool.map()``
+        returns a list.
 
         Args:
             fn: As for ``submit``.
             values: An iterable, or an asynchronous one.
-            ordered: False gives each result as soon as it is there. Default: True.
-            chunksize: How many values an actor gets at a time, or ``"auto"``, for about
-                5 ms of work. Above 1, ``fn`` is called with a stand-in for the actor,
-                which gathers the calls of one method, and calls nothing itself: ``fn``
-                has to return what ``actor.method.remote(...)`` gives, and cannot give
-                that to another call. Default: 1.
-            progress: If True, or a label, a bar on standard error shows how many
-                results have come, and how long the rest will take. The bar is
-                wiped at the end. Nothing is shown if standard error is no terminal.
-                Default: False.
+            ordered: False yields each result as soon as it is done. Default: True.
+            chunksize: The number of values that an actor gets at a time, or ``"auto"``,
+                for about 5 ms of work. Above 1, ``fn`` is called with a stand-in for
+                the actor, which records the calls of one method and makes them later:
+                ``fn`` has to return the result of ``actor.method.remote(...)``, and
+                cannot pass it to another call. Default: 1.
+            progress: If True, or a label, a bar on standard error shows the number of
+                results, and the remaining time. The bar is removed at the end. Nothing
+                is shown if standard error is not a terminal. Default: False.
             on_error: See ``function.map``. Default: ``"raise"``.
             return_exceptions: The same as ``on_error="return"``. Default: False.
 
@@ -498,19 +493,19 @@ class ActorPool(Generic[A]):
         maker = PoolCalls(self._state, fn, is_chunked=checked.chunksize != 1)
         return MapResults(source, maker, checked, self._state.start_map())
 
-    @_signature_of(map)  # noqa: A003  # the method is meant
+    @_signature_of(map)  # noqa: A003  # the method and not the builtin
     def map_unordered(
         self,
         fn: Callable[[A, V], Any],
         values: Iterable[V] | AsyncIterable[V],
         **options: Any,
     ) -> Results[Any]:
-        """Gives results in the order in which they come; else like ``map``.
+        """Yields results in the order of their completion; otherwise like ``map``.
 
         Args:
             fn: As for ``submit``.
             values: An iterable, or an asynchronous one.
-            **options: Those of ``map``; ``ordered`` is False by default.
+            **options: The options of ``map``; ``ordered`` is False by default.
 
         Raises:
             TypeError: An argument is of the wrong type.
@@ -523,21 +518,21 @@ class ActorPool(Generic[A]):
     # Actors.
 
     def has_free(self) -> bool:
-        """Tells whether an actor is idle and no value waits for one."""
+        """Returns whether an actor is idle and no value waits for one."""
         return self._state.has_free()
 
     def pop_idle(self) -> A | None:
-        """Takes an idle actor out of the pool; None if all are busy."""
+        """Removes an idle actor from the pool; returns None if all are busy."""
         return cast("A | None", self._state.dismiss())
 
     def push(self, actor: A) -> None:
-        """Adds an actor, which is given a value at once if one waits.
+        """Adds an actor, which gets a waiting value at once.
 
         Args:
             actor: Its handle.
 
         Raises:
-            TypeError: It is no handle.
+            TypeError: It is not a handle.
             ValueError: It is in the pool already.
         """
         self._state.admit(actor)
@@ -553,7 +548,7 @@ class ActorPool(Generic[A]):
         check_bool("ignore_if_timedout", ignores)
         if not self._state.calls:
             raise StopIteration(
-                "every result of the pool was taken: submit() a value first, or ask "
+                "all results of the pool were taken: submit() a value first, or check "
                 "has_next()"
             )
         return Waiting(self._until_next(timeout, ignores, is_ordered))
@@ -561,11 +556,11 @@ class ActorPool(Generic[A]):
     def _until_next(
         self,
         timeout: float | None,
-        ignores: bool,  # noqa: FBT001  # of the one that makes it
-        is_ordered: bool,  # noqa: FBT001  # likewise
+        ignores: bool,  # noqa: FBT001  # private
+        is_ordered: bool,  # noqa: FBT001  # private
     ) -> Steps[Any]:
         deadline = None if timeout is None else time.monotonic() + timeout
-        left = timeout
+        remaining = timeout
         is_late = False
         while (call := self._state.take(is_ordered=is_ordered)) is None:
             if is_late:
@@ -576,16 +571,16 @@ class ActorPool(Generic[A]):
                 )
             if not self._state.calls:
                 raise RuntimeError(
-                    "the last result of the pool was taken by another task or thread, "
-                    "while this one waited: ask has_next() before each get_next()"
+                    "another task or thread has taken the last result of the pool "
+                    "while this one waited: check has_next() before each get_next()"
                 )
             pending = self._state.pending()
             if not pending:
                 raise self._state.stuck()
-            yield WaitRequest(pending, timeout=left, wakeup=self._state.wakeup)
+            yield WaitRequest(pending, timeout=remaining, wakeup=self._state.wakeup)
             if deadline is not None:
-                left = max(0.0, deadline - time.monotonic())
-                is_late = not left
+                remaining = max(0.0, deadline - time.monotonic())
+                is_late = not remaining
         return call.result()
 
 

@@ -1,4 +1,4 @@
-"""The values of refs in the order in which they come."""
+"""The values of refs in the order of their completion."""
 
 from __future__ import annotations
 
@@ -35,25 +35,24 @@ def as_completed(
     yield_obj_refs: bool = False,
     progress: bool | str = False,
 ) -> Results[T]:
-    """Gives the values of refs in the order in which they come.
+    """Yields the values of refs in the order of their completion.
 
     ``async for value in actorlib.as_completed(refs)``, or a plain ``for`` in plain
-    methods of actors. What a call raised is raised where its value would be; iterating
-    on gives those that are left. Of a generator of a call each item comes as it is
-    there, among the others.
+    methods of actors. The error of a call is raised in the place of its value; the
+    iteration may go on after it. Items of a stream are yielded as they arrive.
 
     Args:
-        refs: Refs and generators, each of them once.
-        yield_obj_refs: If True, it gives the refs, all done, instead of their values.
-            Default: False.
-        progress: If True, or a label, a bar on standard error shows how many results
-            have come, and how long the rest will take. The bar is wiped at the end.
-            Nothing is shown if standard error is no terminal. Default: False.
+        refs: Refs and streams, each of them once.
+        yield_obj_refs: If True, it yields the refs, which are done, instead of their
+            values. Default: False.
+        progress: If True, or a label, a bar on standard error shows the number of
+            results, and the remaining time. The bar is removed at the end. Nothing is
+            shown if standard error is not a terminal. Default: False.
 
     Raises:
-        TypeError: It was given something else than a list of them, or an argument is of
-            the wrong type.
-        ValueError: One is there twice.
+        TypeError: ``refs`` is not a list of refs and streams, or an argument has the
+            wrong type.
+        ValueError: One is in it twice.
 
     Example:
         >>> @actorlib.remote
@@ -64,41 +63,40 @@ def as_completed(
         [0, 2, 4]
     """
     check_bool("yield_obj_refs", yield_obj_refs)
-    given = ref_list("as_completed()", refs)
-    results: _Completed[T] = _Completed(given, gives_refs=yield_obj_refs)
+    listed = ref_list("as_completed()", refs)
+    results: _Completed[T] = _Completed(listed, yields_refs=yield_obj_refs)
     if progress is not False:
         results.show_progress(progress)
     return results
 
 
 class _Completed(Results[T]):
-    """The results of refs and generators, as they come.
+    """The results of refs and streams, in the order of their completion.
 
-    A done callback is added to each ref once: to wait for all that are left anew for
-    each result would take quadratic time. For a generator it is added to the arrival of
-    its next item.
+    A done callback is added to each ref once: waiting for all remaining refs for each
+    result would take quadratic time. For a stream it is added to its next arrival.
     """
 
-    def __init__(self, given: list[Awaited], *, gives_refs: bool) -> None:
+    def __init__(self, listed: list[Awaited], *, yields_refs: bool) -> None:
         super().__init__()
         self._left: dict[ObjectRef[T], None] = {}
         self._streams: dict[ObjectRef[T], ObjectRefGenerator[T]] = {}
-        self._found: deque[ObjectRef[T]] = deque()
+        self._completed: deque[ObjectRef[T]] = deque()
         self._wakeup = Wakeup()
         self._is_watching = False
-        self._gives_refs = gives_refs
-        for awaited in given:
+        self._yields_refs = yields_refs
+        for awaited in listed:
             self._expect(awaited)
 
-    def show_progress(self, asked: bool | str) -> None:  # noqa: FBT001  # as it is given
-        """Shows how many there are, of as many as can be known."""
-        from actorlib._api.progress import progress_of  # noqa: PLC0415  # few ask
+    def show_progress(self, label: bool | str) -> None:  # noqa: FBT001  # the option
+        """Shows the number of results, of the total if there are no streams."""
+        from actorlib._api.progress import progress_of  # noqa: PLC0415  # few show it
 
         total = None if self._streams else len(self._left)
-        self._progress = progress_of(asked, total)
+        self._progress = progress_of(label, total)
 
     def cancel(self) -> None:
-        """Cancels the calls that are not done."""
+        """Cancels the unfinished calls."""
         for ref in self._left:
             self._streams.get(ref, ref).cancel()
 
@@ -117,30 +115,30 @@ class _Completed(Results[T]):
         if any(ref.get_loop() is not loop for ref in self._left):
             return
         self._is_watching = True
-        self._find()
+        self._collect_done()
         for ref in self._left:
             ref.add_done_callback(self._arrived)
 
     def _arrived(self, ref: asyncio.Future[T]) -> None:
-        found = cast("ObjectRef[T]", ref)
-        if found in self._left:
-            del self._left[found]
-            self._found.append(found)
+        completed = cast("ObjectRef[T]", ref)
+        if completed in self._left:
+            del self._left[completed]
+            self._completed.append(completed)
         self._wakeup.notify()
 
-    def _find(self) -> None:
+    def _collect_done(self) -> None:
         for ref in [ref for ref in self._left if ref.done()]:
             del self._left[ref]
-            self._found.append(ref)
+            self._completed.append(ref)
 
     def _fill(self) -> Steps[bool]:
         while not self._ready:
             if not self._is_watching:
-                self._find()
-            if self._found:
-                ref = self._taken(self._found.popleft())
+                self._collect_done()
+            if self._completed:
+                ref = self._result_of(self._completed.popleft())
                 if ref is not None:
-                    self._ready.append(ref if self._gives_refs else outcome_of(ref))
+                    self._ready.append(ref if self._yields_refs else outcome_of(ref))
                 continue
             if not self._left:
                 return False
@@ -148,11 +146,11 @@ class _Completed(Results[T]):
             yield WaitRequest(pending, wakeup=self._wakeup)
         return True
 
-    def _taken(self, found: ObjectRef[T]) -> ObjectRef[T] | None:
-        """The ref, or the next item of a generator; None if that has ended."""
-        stream = self._streams.pop(found, None)
+    def _result_of(self, completed: ObjectRef[T]) -> ObjectRef[T] | None:
+        """Returns the ref, or the next item of its stream; None at a stream's end."""
+        stream = self._streams.pop(completed, None)
         if stream is None:
-            return found
+            return completed
         item = reader_of(stream).take()
         if not stream.is_finished():
             self._expect(stream)

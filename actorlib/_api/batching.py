@@ -1,8 +1,7 @@
-"""Gathers calls of a method into one: ``@batch`` on a method of an actor.
+"""Combines calls of a method: ``@batch`` on a method of an actor.
 
-It lives wholly in the actor: its callers call a method with one argument, and know
-nothing of it. One batch runs at a time, so what comes meanwhile is the next one, which
-is the larger the busier the actor is.
+It runs in the actor: callers call a method with one argument. One batch runs at a time,
+and calls that arrive meanwhile form the next one, so a busy actor has large batches.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, overload
 
 from actorlib._base.public import public
 from actorlib._base.validation import check_count, check_seconds
@@ -25,40 +24,46 @@ S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
 
-_LINE = "__actorlib_batch_{}__"
+_QUEUE = "__actorlib_batch_{}__"
 
 
-@public("actorlib")
+@overload
+def batch(
+    method: Callable[[S, list[T]], Awaitable[Sequence[R]] | Sequence[R]], /
+) -> TypedMethod[S, [T], R, Coroutine[Any, Any, R]]: ...
+@overload
 def batch(
     *, max_size: int = 32, wait: float = 0.005
 ) -> Callable[
     [Callable[[S, list[T]], Awaitable[Sequence[R]] | Sequence[R]]],
     TypedMethod[S, [T], R, Coroutine[Any, Any, R]],
-]:
-    """Gathers calls of a method, so that it works on many inputs at once.
+]: ...
+@public("actorlib")
+def batch(*given: Any, max_size: int = 32, wait: float = 0.005) -> Any:
+    """Combines calls of a method, so that it works on many inputs at once.
 
     The method takes a list and returns one result for each item, in order. Callers call
-    it with one item and get their own result. The actor has an event loop then, as one
-    with ``async def`` methods has: the method itself may be plain, and blocks that loop
-    while it computes, or ``async def``. One batch runs at a time; calls that come
-    meanwhile are in the next one. A call that is cancelled while it waits is left out.
+    it with one item and get one result. The actor has an event loop, as with ``async
+    def`` methods: the method itself may be plain, and blocks that loop while it
+    computes, or ``async def``. One batch runs at a time; calls that arrive meanwhile
+    are in the next one. A call that is cancelled while it waits is left out.
 
-    An exception among the results is raised for that caller alone; one that the method
-    raises, for all callers of the batch.
+    An exception among the results is raised only for that caller. An exception of the
+    method is raised for all callers of the batch.
 
     Args:
-        max_size: The most calls in a batch, 1 or more; as many begin it at once. It is
-            at most the actor's ``max_concurrency``, else fewer calls are gathered.
-            Default: 32.
-        wait: Seconds that the first call of a batch waits for others, 0 or more; 0
-            gathers what is there already. Default: 0.005.
+        *given: The method, for ``@batch`` without parentheses.
+        max_size: The largest number of calls in a batch, 1 or more; so many begin it at
+            once. It is limited by the actor's ``max_concurrency``. Default: 32.
+        wait: Seconds that the first call of a batch waits for others, 0 or more; with 0
+            only waiting calls are in it. Default: 0.005.
 
     Returns:
-        The decorator.
+        The decorator, or the decorated method.
 
     Raises:
-        TypeError: An argument has the wrong type, or what is decorated is no method
-            with one argument.
+        TypeError: An argument has the wrong type, or it does not decorate a method with
+            one argument.
         ValueError: An argument is out of range.
 
     Example:
@@ -78,30 +83,30 @@ def batch(
         method: Callable[[S, list[T]], Awaitable[Sequence[R]] | Sequence[R]],
     ) -> TypedMethod[S, [T], R, Coroutine[Any, Any, R]]:
         _check(method)
-        # A method that overrides another one may call it, so each has its own line.
-        name = _LINE.format(f"{method.__module__}.{method.__qualname__}")
+        # A method that overrides another one may call it, so each has its own queue.
+        name = _QUEUE.format(f"{method.__module__}.{method.__qualname__}")
 
         @functools.wraps(method)
         async def call_one(self: S, item: T) -> R:
-            line: _Line | None = getattr(self, name, None)
-            if line is None:
+            queue: _BatchQueue | None = getattr(self, name, None)
+            if queue is None:
                 work = functools.partial(method, self)
-                line = _Line(method.__qualname__, work, max_size, wait)
-                # Past a ``__setattr__`` of the user's, which may refuse it.
-                object.__setattr__(self, name, line)
-            return cast("R", await line.add(item))
+                queue = _BatchQueue(method.__qualname__, work, max_size, wait)
+                # Without a ``__setattr__`` of the user's, which may refuse it.
+                object.__setattr__(self, name, queue)
+            return cast("R", await queue.add(item))
 
-        # To a type checker it is a method under @method, too; it is a function.
+        # To a type checker it is also a method under @method.
         return cast("TypedMethod[S, [T], R, Coroutine[Any, Any, R]]", call_one)
 
-    return decorate
+    return decorate(*given) if given else decorate
 
 
 def _check(method: object) -> None:
     if not inspect.isfunction(method):
         raise TypeError(
             f"@batch takes a method of a class, not {method!r} "
-            f"({type(method).__name__}); write @actorlib.batch() with brackets"
+            f"({type(method).__name__})"
         )
     if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
         raise TypeError(
@@ -124,8 +129,8 @@ class _Waiting(NamedTuple):
     answer: asyncio.Future[Any]
 
 
-class _Line:
-    """The calls of one method of one actor that wait for their batch."""
+class _BatchQueue:
+    """Holds the calls of one method of one actor that wait for their batch."""
 
     def __init__(
         self,
@@ -144,7 +149,7 @@ class _Line:
         self._is_due = False
 
     async def add(self, item: object) -> Any:
-        """Has an item worked on with others; gives its result."""
+        """Adds an item to a batch; returns its result."""
         loop = asyncio.get_running_loop()
         waiting = _Waiting(item, loop.create_future())
         self._waiting.append(waiting)
@@ -154,7 +159,7 @@ class _Line:
         try:
             return await waiting.answer
         except asyncio.CancelledError:
-            # By identity: what compares items may fail, as arrays do.
+            # By identity: comparing items may fail, as with arrays.
             self._waiting = [each for each in self._waiting if each is not waiting]
             raise
 
@@ -163,7 +168,7 @@ class _Line:
         self._begin()
 
     def _begin(self) -> None:
-        """Begins a batch if it is time and none runs."""
+        """Begins a batch if one is due and none runs."""
         is_time = self._is_due or len(self._waiting) >= self._max_size
         if self._running is not None or not is_time:
             return
@@ -174,7 +179,7 @@ class _Line:
         batch = self._waiting[: self._max_size]
         del self._waiting[: self._max_size]
         loop = asyncio.get_running_loop()
-        if self._waiting:  # those have waited for others already
+        if self._waiting:  # they have waited long enough
             self._timer = loop.call_soon(self._come_due)
         if batch:
             self._running = loop.create_task(self._run(batch))
@@ -186,13 +191,13 @@ class _Line:
             raise
         except BaseException as error:
             waiting = [answer for _, answer in batch if not answer.done()]
-            for answer in waiting:  # what ends an actor does so in its calls
+            for answer in waiting:  # SystemExit ends the actor in its calls
                 answer.set_exception(error)
             if not (waiting or isinstance(error, Exception)):
                 raise
         finally:
             for _, answer in batch:
-                answer.cancel()  # those that have none by now
+                answer.cancel()  # has no effect on the answered ones
             self._running = None
             self._begin()
 
@@ -205,13 +210,13 @@ class _Line:
         except TypeError:
             kind = type(results).__name__
             raise TypeError(
-                f"{self._name}() is to return a list with a result for each of its "
+                f"{self._name}() has to return a list with a result for each of its "
                 f"{len(items)} items, not {kind}"
             ) from None
         if len(listed) != len(items):
             raise ValueError(
                 f"{self._name}() has returned {len(listed)} results for {len(items)} "
-                "items: it is to return one for each, in order"
+                "items: it has to return one for each, in order"
             )
         return listed
 

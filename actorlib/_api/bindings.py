@@ -1,13 +1,13 @@
-"""What names in a user's code stand for, so that code is sent anew when that changes.
+"""Watches the global names of a user's code, so that changed code is sent again.
 
-Code that no module has by its name (a script's, a notebook's, a function's own) travels
-by value, with the globals and the closures that it uses. It is pickled once and sent
-many times. In a notebook a helper is often written anew between two of those times, and
-whoever then makes an actor means the new one.
+Code that cannot be imported by its name (of a script, a notebook, inside a function) is
+sent by value, with the globals and the closures that it uses. It is pickled once and
+sent many times. In a notebook a helper is often defined again between two of those
+times, and later actors have to get the new one.
 
-A name is looked at, and not its value: comparing values could take as long as pickling
-them. So what is changed in place (a dict, an object's attribute) is told apart as
-*mutable*, and whoever can afford it pickles such code each time.
+The check compares identities and not values, as that could take as long as pickling. So
+values that may be changed in place (a dict, an object's attribute) are *mutable*, and
+code with such values is pickled each time where the cost is acceptable.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _FIXED = (
 _FIXED_MODULES = frozenset(
     {"_abc", "datetime", "decimal", "fractions", "logging", "pathlib", "re", "typing"}
 )
-"""What is not changed in place, or not in what is sent of it; the modules of more.
+"""Modules and packages of values that are not changed in place.
 
-Or packages: a path is of ``pathlib._local`` in Python 3.13.
+A path is in ``pathlib._local`` in Python 3.13.
 """
 _METHODS = (types.FunctionType, staticmethod, classmethod, property)
 
@@ -71,14 +71,14 @@ class _Cell(NamedTuple):
 
 
 class CurrentSource(Generic[T]):
-    """What stands for a class or a function where its pickled code is kept.
+    """The object by which the pickled code of a class or a function is cached.
 
     Args:
         code: The class or the function.
-        first: What stands for it at first.
-        again: Makes the next one, for when the code is to be pickled once more.
-        is_kept_if_mutable: Whether changes in place are overlooked, as they are for
-            what is used too often to be pickled each time.
+        first: The first object.
+        again: Makes another object, when the code has to be pickled again.
+        is_kept_if_mutable: Whether changes in place are ignored: code that is used very
+            often is not pickled each time.
     """
 
     __slots__ = ("_again", "_bindings", "_code", "_current", "_is_kept_if_mutable")
@@ -99,11 +99,11 @@ class CurrentSource(Generic[T]):
 
     @property
     def may_change(self) -> bool:
-        """Whether it can ever be another one than the last one that was given."""
+        """Whether ``get`` may ever return another object."""
         return self._bindings is None or bool(self._bindings)
 
     def get(self) -> T:
-        """The same as the last time, unless the code may mean something else by now."""
+        """Returns the same object as the last time, unless the code has changed."""
         bindings = self._bindings
         if bindings is None:
             self._bindings = Bindings(self._code)
@@ -116,13 +116,10 @@ class CurrentSource(Generic[T]):
 
 
 class Bindings:
-    """The names that a class or a function by value uses, and what they stand for.
-
-    Args:
-        code: The class or the function.
+    """The names that a class or a function by value uses, with their values.
 
     Attributes:
-        are_mutable: Whether one of them stands for what may be changed in place.
+        are_mutable: Whether a value may be changed in place.
     """
 
     __slots__ = ("_cells", "_names", "_seen", "are_mutable")
@@ -136,11 +133,11 @@ class Bindings:
         self._seen.clear()
 
     def __bool__(self) -> bool:
-        """Whether there is anything to be looked at."""
+        """Whether there are names to check."""
         return bool(self._names or self._cells)
 
     def have_changed(self) -> bool:
-        """Whether a name stands for something else than it did."""
+        """Whether a name has another value."""
         for names, name, value in self._names:
             if names.get(name, _MISSING) is not value:
                 return True
@@ -203,12 +200,12 @@ class Bindings:
 
 
 def _travels_by_name(code: type | types.FunctionType) -> bool:
-    found = found_by_name(code.__module__, code.__qualname__)
-    return found is code or (found is not None and _wrapped(found) is code)
+    member = found_by_name(code.__module__, code.__qualname__)
+    return member is code or (member is not None and _wrapped(member) is code)
 
 
 def _wrapped(value: object) -> object:
-    """What a decorator has wrapped, without asking the user's ``__getattr__``."""
+    """Returns the object that a decorator has wrapped, without ``__getattr__``."""
     try:
         return object.__getattribute__(value, "__dict__").get("__wrapped__")
     except AttributeError:
@@ -216,7 +213,7 @@ def _wrapped(value: object) -> object:
 
 
 def _globals_of(code: types.CodeType) -> Iterator[str]:
-    """The globals that code uses, also in functions and classes within."""
+    """Iterates over the globals that code uses, with inner functions and classes."""
     for instruction in dis.get_instructions(code):
         if instruction.opname in _BY_NAME:
             yield cast("str", instruction.argval)
@@ -237,10 +234,10 @@ def _contents(cell: types.CellType) -> object:
 
 
 def found_by_name(module: str, qualname: str) -> object:
-    """What a worker would import by that name; None for names it cannot import."""
+    """Returns the object that a worker can import by a name, or None."""
     if module == "__main__" or "<locals>" in qualname:
         return None
-    found: object = sys.modules.get(module)
+    member: object = sys.modules.get(module)
     for part in qualname.split("."):
-        found = getattr(found, part, None)
-    return found
+        member = getattr(member, part, None)
+    return member

@@ -1,4 +1,4 @@
-"""The results of ``handle.method.map(items)``: all calls are sent at once, and kept."""
+"""The results of ``handle.method.map(items)``: all calls are sent at once."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ R_co = TypeVar("R_co", covariant=True)
 
 @public("actorlib")
 class Batch(MapResults[R_co]):
-    """The results of many calls of one method, in the order in which they were made.
+    """The results of many calls of one method, in the order of the calls.
 
-    Write ``results = await batch``, or ``async for result in batch`` to have each as
-    soon as its chunk is there; in plain methods of actors, ``batch.get()`` and a plain
-    ``for``. Each of these begins with the first result, as often as you like. What a
-    call raised is raised there, with a note that says which call it was, and the chunks
-    that have not answered are cancelled.
+    Write ``results = await batch``, or ``async for result in batch`` for each as soon
+    as its chunk is done; in plain methods of actors, ``batch.get()`` and a plain
+    ``for``. Each of these begins with the first result, and may be repeated. The error
+    of a call is raised there, with a note that names the call, and unanswered chunks
+    are cancelled.
 
-    A wait that is cancelled cancels the calls if nobody holds the batch any more.
+    A cancelled wait cancels the calls if the batch is not referenced elsewhere.
 
     Args:
         iterables: The values, one iterable for each argument.
@@ -56,7 +56,7 @@ class Batch(MapResults[R_co]):
     ) -> None:
         self._kept: list[Any] = []
         self._place = 0
-        # To find out how long chunks may be, some have to be answered before others.
+        # The size of chunks depends on the time of earlier ones.
         limit = float("inf") if options.chunksize is not None else MAX_IN_FLIGHT
         width = len(iterables)
 
@@ -74,29 +74,29 @@ class Batch(MapResults[R_co]):
             raise
 
     def __repr__(self) -> str:
-        made, done = self._calls.counts()
-        return f"<Batch, {done} of {made} chunks done>"
+        total, done = self._calls.counts()
+        return f"<Batch, {done} of {total} chunks done>"
 
     def __aiter__(self) -> Results[R_co]:
         """Iterates over all results."""
         return _Replay(self)
 
     def __iter__(self) -> Results[R_co]:
-        """Iterates over all results; this thread is blocked meanwhile."""
+        """Iterates over all results; blocks this thread meanwhile."""
         return _Replay(self)
 
     def _fill_from(
         self, place: int, ready: deque[Any], *, fails_early: bool = False
     ) -> Steps[int]:
-        """Waits until there are results from a place on, and adds them.
+        """Waits until there are results after a number of results, and adds them.
 
         Args:
-            place: How many are passed over.
-            ready: Where they are added.
-            fails_early: Whether any error is raised that there is.
+            place: How many are skipped.
+            ready: Gets the results.
+            fails_early: Whether an error is raised before earlier results.
 
         Returns:
-            How many results there are.
+            The number of results so far.
         """
         while place == len(self._kept):
             request = self._advance(fails_early=fails_early)
@@ -141,7 +141,7 @@ class _Replay(Results[R_co]):
         self._place = 0
 
     def cancel(self) -> None:
-        """Stops the calls of the batch that have no result yet."""
+        """Cancels the calls of the batch without a result."""
         self._batch.cancel()
 
     def _prepare_async(self) -> None:

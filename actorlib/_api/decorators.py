@@ -11,6 +11,7 @@ from typing import (
     NoReturn,
     ParamSpec,
     Protocol,
+    Self,
     TypeVar,
     Union,
     Unpack,
@@ -52,8 +53,8 @@ R_co = TypeVar("R_co", covariant=True)
 class ActorClass(Generic[P, T]):
     """A class whose instances are actors, made by ``.remote(...)``.
 
-    Its class attributes, static methods and class methods are those of the class
-    itself and run here.
+    Its class attributes, static methods and class methods are those of the plain class
+    and run in this process.
 
     Example:
         >>> @actorlib.remote
@@ -89,27 +90,26 @@ class ActorClass(Generic[P, T]):
             self._source = CurrentSource(cls, self, again, is_kept_if_mutable=False)
         else:
             self._engine = origin._engine  # noqa: SLF001  # of this class
-            self._source = origin._source  # noqa: SLF001  # likewise
+            self._source = origin._source  # noqa: SLF001  # of this class
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
         """Creates an actor; returns its handle at once.
 
-        Its placement on a device and the start of its process go on in the background;
-        calls made meanwhile wait in order. ``await handle`` waits for it.
+        It is placed and started in the background; calls made meanwhile wait in order.
+        ``await handle`` waits for it. If this raises, nothing was made.
 
         Args:
-            *args: For the constructor; sent by value. An ObjectRef given by itself
-                arrives as its value.
-            **kwargs: Likewise.
+            *args: Arguments of the constructor, sent by value. An argument that is an
+                ObjectRef arrives as its value.
+            **kwargs: Keyword arguments of the constructor, sent in the same way.
 
         Raises:
             TypeError: The arguments do not fit the constructor, or cannot be sent.
-                Nothing was made, here and in all that follows.
             ActorAlreadyExistsError: A living actor has its name.
-            UnsupportedOptionError: The engine cannot do what an option asks.
-            NotADirectoryError: Its ``working_dir`` is none.
-            ValueError: It does not fit into the placement group that it is to be in, or
-                it asks for ``torch=True`` and is in no bundle of one.
+            UnsupportedOptionError: The engine does not support an option.
+            NotADirectoryError: Its ``working_dir`` does not exist.
+            ValueError: It does not fit into its placement group, or it has
+                ``torch=True`` and no bundle.
             RuntimeError: No runtime is running in this process.
         """
         self._interface.constructor.check(len(args), kwargs)
@@ -133,18 +133,19 @@ class ActorClass(Generic[P, T]):
         )
 
     def spawn(self, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Creates an actor as ``remote`` does, with a handle that type checkers know.
+        """Creates an actor as ``remote`` does, with a handle for type checkers.
 
         To a type checker the handle is an instance of the class, so it completes the
-        methods under ``@actorlib.method``, and checks their arguments and results. What
-        it returns is an ActorHandle: ``spawn(...)`` is ``typed(remote(...))``.
+        methods under ``@actorlib.method``, and checks their arguments and results. At
+        run time it is an ActorHandle: ``spawn(...)`` is ``typed(remote(...))``.
 
         Args:
-            *args: For the constructor; see ``remote``.
-            **kwargs: Likewise.
+            *args: Arguments of the constructor; see ``remote``.
+            **kwargs: Keyword arguments of the constructor.
 
         Raises:
-            TypeError: As ``remote`` does, and for the same reasons all else.
+            TypeError: The arguments do not fit, or cannot be sent. It raises the other
+                errors of ``remote`` too.
 
         Example:
             >>> class Adder:
@@ -164,24 +165,24 @@ class ActorClass(Generic[P, T]):
         kwargs: Mapping[str, object] | None = None,
         **options: Unpack[ActorKeywords],
     ) -> ActorHandle[T]:
-        """``.options(...).remote(*args, **kwargs)``, as older scripts write it."""
+        """Calls ``.options(...).remote(*args, **kwargs)``; for older scripts of Ray."""
         create = cast("Callable[..., ActorHandle[T]]", self.options(**options).remote)
         return create(*(args or ()), **(kwargs or {}))
 
     def options(self, /, **options: Unpack[ActorKeywords]) -> ActorClass[P, T]:
-        """The same class with some options replaced; those not named stay as they are.
+        """Returns the same class with some options replaced.
 
         Args:
-            **options: What each of its actors asks for, by name.
+            **options: The changed options of its actors, by name.
                 ``help(actorlib.ActorOptions)`` describes each option.
 
         Returns:
             Another actor class; this one does not change.
 
         Raises:
-            TypeError: A value has the wrong type.
-            ValueError: An option is unknown or its value out of range. The message
-                names the option, what it takes and what was given.
+            TypeError: A value has the wrong type, or an option is unknown.
+            ValueError: A value is out of range. The message names the option, its
+                values and the wrong one.
 
         Example:
             >>> @actorlib.remote
@@ -195,7 +196,23 @@ class ActorClass(Generic[P, T]):
         updated = with_given(self._options, _with_actor_ids(options))
         return ActorClass(self.__wrapped__, updated, self._interface, self._origin)
 
+    def __getitem__(self, parameters: Any) -> Self:
+        """Returns the class itself, as type parameters change nothing: ``Box[int]``.
+
+        Raises:
+            TypeError: The class is not generic.
+        """
+        cast("Any", self.__wrapped__)[parameters]
+        return self
+
     def __getattr__(self, name: str) -> Any:
+        if name == "__mro__":  # class decorators such as @dataclass read it first
+            raise AttributeError(
+                f"{self._interface.class_name} is an actor class and not a class any "
+                "longer: put @actorlib.remote on top, above @dataclass and other "
+                "decorators of classes",
+                name=name,
+            )
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         return getattr(self.__wrapped__, name)
@@ -206,24 +223,24 @@ class ActorClass(Generic[P, T]):
     def __repr__(self) -> str:
         return f"ActorClass({self._interface.class_name})"
 
-    if not TYPE_CHECKING:  # type checkers refuse it by themselves
+    if not TYPE_CHECKING:  # type checkers refuse it anyway
 
         def __call__(self, *_: object, **__: object) -> NoReturn:
-            """Refuses: an instance would look like an actor and be none."""
+            """Refuses: an instance would look like an actor and not be one."""
             name = self._interface.class_name
             raise TypeError(
                 "an actor class cannot be instantiated directly: write "
                 f"{name}.remote(...) instead of {name}(...)"
             )
 
-        # To type checkers that know it, a decorated class is its class in annotations.
+        # In annotations, type checkers take a decorated class for the plain class.
         def __or__(self, other: object) -> object:
             """Makes an annotation: ``Model | None``."""
-            return Union[self, other]  # noqa: UP007  # it is what | calls
+            return Union[self, other]  # noqa: UP007  # | calls this method
 
         def __ror__(self, other: object) -> object:
-            """Makes likewise: ``None | Model``."""
-            return Union[other, self]  # noqa: UP007  # likewise
+            """Makes an annotation: ``None | Model``."""
+            return Union[other, self]  # noqa: UP007  # | calls this method
 
     def __mro_entries__(self, _: object) -> NoReturn:
         name = self._interface.class_name
@@ -237,7 +254,7 @@ class ActorClass(Generic[P, T]):
             return _derived, (self._origin, self._options)
         if _is_importable(self):
             return cast("type", self.__wrapped__).__qualname__
-        # The interface travels too: a class sent by value may name its own actor class
+        # The interface is sent too: a class sent by value may name its own actor class
         # in a method, which is then loaded before the class has its methods.
         return ActorClass, (self.__wrapped__, self._options, self._interface)
 
@@ -245,7 +262,7 @@ class ActorClass(Generic[P, T]):
 if TYPE_CHECKING:
 
     class _Class(Protocol[P, R_co]):
-        """A class, where a checker lets classes be protocols; others see types."""
+        """A class, for type checkers that match classes with protocols."""
 
         @property
         def __mro__(self) -> tuple[type, ...]: ...
@@ -256,14 +273,14 @@ if TYPE_CHECKING:
         def __wrapped__(self) -> Callable[P, R_co]: ...
 
     class _TypedClass(ActorClass[..., T], Generic[T]):
-        """An actor class whose parameters are read off the class when it is used."""
+        """An actor class whose parameters are read from the class when it is used."""
 
         @property
         def __wrapped__(self) -> type[T]: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # it is one
         def remote(  # type: ignore[override]  # the same, more exactly
             self: _Wraps[P, T], /, *args: P.args, **kwargs: P.kwargs
         ) -> ActorHandle[T]: ...
-        def spawn(  # type: ignore[override]  # likewise
+        def spawn(  # type: ignore[override]  # the same, more exactly
             self: _Wraps[P, T], /, *args: P.args, **kwargs: P.kwargs
         ) -> T: ...
         def options(self, /, **options: Unpack[ActorKeywords]) -> _TypedClass[T]: ...
@@ -321,28 +338,27 @@ def remote(**options: Unpack[ActorKeywords]) -> _OfClasses: ...
 def remote(**options: Unpack[FunctionKeywords]) -> _OfFunctions: ...
 @public("actorlib")
 def remote(*given: object, **options: Any) -> object:
-    """Turns a class into an actor class, or a function into a remote one.
+    """Turns a class into an actor class, or a function into a remote function.
 
-    ``@remote`` for what asks for nothing in particular, ``@remote(num_gpus=0.5)`` for
-    an actor that holds half a GPU for life, or a function that holds it while it runs.
-    ``remote(cls)`` is the same as a function. Nothing is started by it.
+    Use ``@remote`` without options, or ``@remote(num_gpus=0.5)`` for an actor that
+    holds half a GPU for life, or a function that holds it while it runs. It may also be
+    called: ``remote(cls)``. It starts nothing.
 
     Args:
         *given: The class, or the function.
-        **options: What each actor asks for, or each call of the function, by name.
+        **options: The options of each actor, or of each call of the function, by name.
             ``help(actorlib.ActorOptions)`` describes each option of a class, and
             ``help(actorlib.FunctionOptions)`` each option of a function.
 
     Returns:
-        An ActorClass, a RemoteFunction or, for what yields, a GeneratorFunction; with
-        options and nothing to decorate, the decorator.
+        An ActorClass, a RemoteFunction or, for a generator, a GeneratorFunction; with
+        options only, the decorator.
 
     Raises:
-        TypeError: It decorates something that is neither, or a value has the wrong
-            type.
-        ValueError: An option is unknown or its value out of range, or the function is
-            an ``async def``. The message names the option, what it
-            takes and what was given.
+        TypeError: It decorates something else, a value has the wrong type, or an option
+            is unknown.
+        ValueError: A value is out of range, or the function is an ``async def``. The
+            message names the option, its values and the wrong one.
 
     Example:
         >>> @actorlib.remote(num_gpus=0.5)
@@ -368,7 +384,7 @@ def remote(*given: object, **options: Any) -> object:
         words = settings.keys()
         is_for_functions = words <= options_by_word(FunctionOptions).keys()
         if not (is_for_functions and words - options_by_word(ActorOptions).keys()):
-            checked_as(ActorOptions, settings)  # what is wrong is so for functions, too
+            checked_as(ActorOptions, settings)
         if is_for_functions:
             checked_as(FunctionOptions, settings)
         return functools.partial(_decorated, options=settings)
@@ -400,12 +416,12 @@ def _decorated(
             "@remote takes a class whose instances become actors, or a function "
             f"written in Python, not {given!r} ({type(given).__name__})"
         )
-    hooks_of(given)  # what is wrong with them is said here
+    hooks_of(given)  # refuses wrong ones
     return ActorClass(given, checked_as(ActorOptions, options), interface_of(given))
 
 
 def _pickled_as(cls: ActorClass[..., Any]) -> object:
-    """What is pickled for a worker: a class by value without its ActorClass."""
+    """Returns the object to pickle: a class by value without its ActorClass."""
     return cls if _is_importable(cls) else cls.__wrapped__
 
 
@@ -416,19 +432,20 @@ def _is_importable(cls: ActorClass[..., Any]) -> bool:
 
 
 def use_engine(
-    made: ActorClass[..., Any] | RemoteFunction[..., Any], engine: Callable[[], Engine]
+    target: ActorClass[..., Any] | RemoteFunction[..., Any],
+    engine: Callable[[], Engine],
 ) -> None:
-    """Sets where an actor class, or a remote function, gets its engine from.
+    """Sets the function that finds the engine of an actor class or remote function.
 
     Args:
-        made: The actor class or remote function, before it is used.
-        engine: Returns the engine, or raises; called by each ``.remote()``.
+        target: The actor class or remote function, before it is used.
+        engine: Returns the engine, or raises; each ``.remote()`` calls it.
     """
-    made._engine = engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file and its like
+    target._engine = engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this subpackage
 
 
 def interface_and_options(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOptions]:
-    """The interface of an actor class, and the options of its actors."""
+    """Returns the interface of an actor class, and the options of its actors."""
     return cls._interface, cls._options  # pyright: ignore[reportPrivateUsage]  # of this file
 
 
@@ -438,30 +455,28 @@ def _derived(origin: ActorClass[P, T], options: ActorOptions) -> ActorClass[P, T
 
 
 def _with_resolved_env(options: ActorOptions) -> ActorOptions:
-    """The options with an absolute ``working_dir``, which has to exist."""
+    """Returns the options with an absolute ``working_dir``, which has to exist."""
     env = resolved_env(options.runtime_env)
     return options if env is None else options.updated({"runtime_env": env})
 
 
 def _with_actor_ids(options: Mapping[str, object]) -> dict[str, object]:
-    """The options with the ids of ``near`` and ``apart_from``, for their handles.
+    """Replaces the handles in ``near`` and ``apart_from`` by ids.
 
     So options keep no actor alive.
     """
-    given = with_group_spec(options)
+    settings = with_group_spec(options)
     for name in ("near", "apart_from"):
-        if name not in given:
-            continue
-        value = given[name]
+        value = settings.get(name)
         if value is None:
             continue
         is_list = name == "apart_from" and isinstance(value, list | tuple)
         actors = cast("Sequence[object]", value if is_list else (value,))
         if not all(isinstance(actor, ActorHandle) for actor in actors):
             raise TypeError(
-                f"{name} takes the handle of an actor, not {given[name]!r} "
-                f"({type(given[name]).__name__})"
+                f"{name} takes the handle of an actor, not {value!r} "
+                f"({type(value).__name__})"
             )
         handles = cast("Sequence[ActorHandle[Any]]", actors)
-        given[name] = tuple(pin_of(handle).actor_id for handle in handles)
-    return given
+        settings[name] = tuple(pin_of(handle).actor_id for handle in handles)
+    return settings

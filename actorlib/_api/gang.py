@@ -1,9 +1,9 @@
 """Calls a function once in each bundle of a placement group: ``group.map``.
 
-Each rank is an actor of its own that is made for this one call, and not a worker of
-functions that may have run something before: what a process keeps of a process group,
-of a device and of an error is gone with it, and a call inside of a collective can only
-be stopped with its process.
+Each rank is an actor that is made for this call, and not a worker of functions that may
+have run other code before: the state of a process group, of a device and of an error
+ends with the process, and a call inside a collective can only be stopped with its
+process.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _ECHO = 1.0
-"""Seconds after the first error within which its cause is waited for.
+"""Seconds to wait for the cause of the first error.
 
 A rank whose neighbour has died may raise (its connection was closed) before the owner
-has been told of the death.
+knows of the death.
 """
 
 
 @remote
 class GangMember:
-    """Runs one rank's call in a process of its own.
+    """Runs one rank's call in a separate process.
 
     Args:
-        label: What it is called in messages.
+        label: Its name in messages.
     """
 
     def __init__(self, label: str) -> None:
@@ -71,22 +71,22 @@ class GangMember:
         return self._label
 
     def run(self, function: RemoteFunction[..., Any], *args: Any) -> object:
-        """Calls the function; arguments of its own, as refs among them are replaced."""
+        """Calls the function. As arguments of a call, refs arrive as values."""
         return function.__wrapped__(*args)
 
 
 @final
 class Gang(Generic[R]):
-    """One call of a function on each rank, made anew as often as it may be.
+    """One call of a function on each rank, with retries.
 
     Args:
         spec: The group.
-        function: What is called.
+        function: The function.
         rows: The arguments of each rank.
-        returns_errors: Whether ranks that fail give their errors as results.
+        returns_errors: Whether the errors of ranks are results.
 
     Raises:
-        ValueError: It does not fit into a bundle, or gives more than one result.
+        ValueError: It does not fit into a bundle, or does not return one result.
         TypeError: The arguments do not fit it, or cannot be sent.
     """
 
@@ -116,7 +116,7 @@ class Gang(Generic[R]):
     def _start(self) -> None:
         """Makes the ranks, and sends each its call."""
         timeout = self._options.timeout
-        # Others may be called on the same bundles at the same time.
+        # Other gangs may run on the same bundles at the same time.
         gang = os.urandom(8).hex() if self._options.torch else None
         try:
             for rank, row in enumerate(self._rows):
@@ -129,31 +129,31 @@ class Gang(Generic[R]):
             raise
 
     def _member(self, rank: int, gang: str | None) -> ActorHandle[Any]:
-        asked = given_options(self._options.worker)
-        asked |= {
+        options = given_options(self._options.worker)
+        options |= {
             "placement_group": self._spec,
             "placement_group_bundle_index": rank,
             "torch": gang or False,
         }
-        del asked["near"], asked["apart_from"]  # no function has them
-        made = cast("ActorClass[..., Any]", GangMember).options(**asked)
-        use_engine(made, self._engine)
-        return made.remote(f"{self._label}, rank {rank} of {len(self._rows)}")
+        del options["near"], options["apart_from"]  # functions do not have them
+        member_class = cast("ActorClass[..., Any]", GangMember).options(**options)
+        use_engine(member_class, self._engine)
+        return member_class.remote(f"{self._label}, rank {rank} of {len(self._rows)}")
 
     def count_done(self) -> int:
-        """Returns how many ranks are done, to be shown."""
+        """Returns the number of finished ranks."""
         return sum(ref.done() for ref in self._refs)  # no refs once it is over
 
     def end(self) -> None:
-        """Ends all ranks at once: a call inside of a collective hears nothing else."""
-        for rank in self._let_go():
+        """Kills all ranks, as a call inside a collective cannot be interrupted."""
+        for rank in self._release():
             _kill(*rank)
 
-    def _let_go(self) -> list[tuple[HandlePin, ObjectRef[R] | None]]:
-        """Forgets all ranks; gives the actor of each, and its call if it had one."""
+    def _release(self) -> list[tuple[HandlePin, ObjectRef[R] | None]]:
+        """Drops all ranks; returns the actor of each, and its call if it has one."""
         members, self._members = map(pin_of, self._members), []
         refs, self._refs = self._refs, []
-        # One has no call if it could not be sent.
+        # The last one has no call if that could not be sent.
         return list(zip(members, [*refs, None], strict=False))
 
     def steps(self) -> Steps[list[Any]]:
@@ -169,12 +169,12 @@ class Gang(Generic[R]):
                     try:
                         raise error
                     finally:
-                        # Else it would hold itself, and what the gang was given.
+                        # Or else it would refer to itself and to the arguments.
                         del error, failures
                         self._rows = ()
                 self._tries_left -= 1
                 warn(
-                    "%s is called anew on all %d ranks, as rank %d failed: %s",
+                    "%s is called again on all %d ranks, as rank %d failed: %s",
                     self._label,
                     size,
                     first,
@@ -183,33 +183,33 @@ class Gang(Generic[R]):
                 self.end()
                 self._start()
         except GeneratorExit:
-            for pin, ref in self._let_go():  # it is given up, wherever that may be
+            for pin, ref in self._release():  # the wait was dropped, on any thread
                 pin.engine.later(partial(_kill, pin, ref))
             raise
         except BaseException:
             self.end()
             raise
         results = [ref.result() for ref in self._refs]
-        self._let_go()  # they end as their handles are gone, and not by a signal
+        self._release()  # they end without a signal, as their handles are gone
         return results
 
     def _outcomes(self, failures: Mapping[int, BaseException]) -> list[Any]:
-        """Returns what each rank gave, or its error, and ends those that still run."""
+        """Returns the result or the error of each rank, and ends running ones."""
         first = first_cause(failures)
         outcomes: list[Any] = []
         for rank, ref in enumerate(self._refs):
-            ended = f"rank {rank} was ended, as rank {first} failed"
+            reason = f"rank {rank} was ended, as rank {first} failed"
             if rank in failures:
                 outcomes.append(failures[rank])
             else:
                 outcomes.append(
-                    ref.result() if ref.done() else TaskCancelledError(ended)
+                    ref.result() if ref.done() else TaskCancelledError(reason)
                 )
         self.end()
         return outcomes
 
     def _until_over(self) -> Steps[dict[int, BaseException]]:
-        """Waits for all results, or until it is known what failed first."""
+        """Waits for all results, or until the first failure is known."""
         refs, failures = self._refs, dict[int, BaseException]()
         while pending := [ref for ref in refs if not ref.done()]:
             _note_failures(refs, failures)
@@ -227,16 +227,15 @@ class Gang(Generic[R]):
 class GangResults(Results[R]):
     """The results of a gang by rank, all together; see Results.
 
-    Other waits may be given up and awaited again, as their calls go on. Ranks are in
-    the middle of a collective, and would hold their devices for nobody: whoever gives
-    this wait up ends the gang.
+    A cancelled wait ends the gang, unlike other waits, which may be awaited again: the
+    ranks are inside a collective and would hold their devices without a use.
     """
 
     def __init__(self, gang: Gang[R], progress: Progress | None) -> None:
         super().__init__(progress)
         if progress is not None:
             progress.ready = gang.count_done
-        self._is_given = False
+        self._is_complete = False
         self._gang = gang
         self._steps = gang.steps()
 
@@ -263,16 +262,16 @@ class GangResults(Results[R]):
         self._steps.close()
 
     def _fill(self) -> Steps[bool]:
-        if not self._is_given:
+        if not self._is_complete:
             if inspect.getgeneratorstate(self._steps) == inspect.GEN_CLOSED:
-                raise TaskCancelledError("the gang was ended: its wait was given up")
-            self._ready.extend((yield from _kept(self._steps)))
-            self._is_given = True
+                raise TaskCancelledError("the gang was ended: its wait was cancelled")
+            self._ready.extend((yield from _continuable(self._steps)))
+            self._is_complete = True
         return bool(self._ready)
 
 
-def _kept(steps: Steps[T]) -> Steps[T]:
-    """The same wait, which goes on with the next one if this is given up."""
+def _continuable(steps: Steps[T]) -> Steps[T]:
+    """Runs a wait; if this generator is closed, another one may continue it."""
     while True:
         try:
             request = next(steps)
@@ -283,7 +282,7 @@ def _kept(steps: Steps[T]) -> Steps[T]:
 
 def _kill(pin: HandlePin, ref: ObjectRef[Any] | None) -> None:
     if ref is not None:
-        ref.cancel()  # else its end would be told of as one that nobody looked at
+        ref.cancel()  # or else asyncio would log its error
     with suppress(ActorHandleNotFoundError):  # the runtime has ended meanwhile
         pin.engine.kill(pin.actor_id)
 
@@ -314,15 +313,15 @@ def start_gang(
     """Calls a function once in each bundle of a group; see ``PlacementGroup.map``."""
     if not isinstance(function, RemoteFunction):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user wrote it
         raise TypeError(
-            "group.map takes a remote function, which @actorlib.remote makes of a "
-            f"plain one, not {function!r} ({type(function).__name__})"
+            "group.map takes a remote function, made by @actorlib.remote, not "
+            f"{function!r} ({type(function).__name__})"
         )
     label = str(getattr(function, "__name__", function))
     rows = rows_of(label, len(spec.amounts), iterables)
-    shown = None
+    display = None
     if progress is not False:
-        from actorlib._api.progress import progress_of  # noqa: PLC0415  # few ask
+        from actorlib._api.progress import progress_of  # noqa: PLC0415  # few show it
 
-        shown = progress_of(progress, len(rows))
+        display = progress_of(progress, len(rows))
     gang = Gang(spec, function, rows, returns_errors=returns_errors)
-    return GangResults(gang, shown)
+    return GangResults(gang, display)

@@ -1,4 +1,4 @@
-"""What each rank of a gang is called with, and which failure is to blame."""
+"""The arguments of each rank of a gang, and the failure that its error reports."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def rows_of(label: str, size: int, iterables: Sequence[object]) -> list[list[Any]]:
-    """The arguments of each rank.
+    """Returns the arguments of each rank.
 
     Args:
         label: The function's name.
-        size: How many ranks there are.
+        size: The number of ranks.
         iterables: One iterable for each argument.
 
     Raises:
@@ -26,22 +26,22 @@ def rows_of(label: str, size: int, iterables: Sequence[object]) -> list[list[Any
         ValueError: There are more or fewer items than ranks.
     """
     rows: list[list[Any]] = [[] for _ in range(size)]
-    for place, given in enumerate(iterables):
+    for place, iterable in enumerate(iterables):
         try:
-            items = list(islice(cast("Iterable[Any]", given), size + 1))
+            items = list(islice(cast("Iterable[Any]", iterable), size + 1))
         except TypeError as error:
-            if hasattr(given, "__iter__"):
+            if hasattr(iterable, "__iter__"):
                 raise
             raise TypeError(
                 f"group.map({label}, ...) takes an iterable for each argument, with an "
-                f"item for each bundle, not {given!r} ({type(given).__name__}): write "
-                f"[value] * {size} for the same one everywhere"
+                f"item for each bundle, not {iterable!r} ({type(iterable).__name__}): "
+                f"write [value] * {size} for the same one everywhere"
             ) from error
         if len(items) != size:
-            found = f"more than {size}" if len(items) > size else f"{len(items)}"
+            number = f"more than {size}" if len(items) > size else f"{len(items)}"
             raise ValueError(
                 f"group.map({label}, ...) takes an item for each of the {size} "
-                f"bundles, and iterable {place} has {found}"
+                f"bundles, and iterable {place} has {number}"
             )
         for row, item in zip(rows, items, strict=True):
             row.append(item)
@@ -49,19 +49,19 @@ def rows_of(label: str, size: int, iterables: Sequence[object]) -> list[list[Any
 
 
 def is_death(error: BaseException) -> TypeGuard[ActorDiedError]:
-    """Whether a process ended that nobody had ended."""
+    """Whether the error is the unrequested end of a process."""
     return _is_end(error) and error.exit.cause != "asked"
 
 
 def first_cause(failures: Mapping[int, BaseException]) -> int:
-    """Which rank to blame.
+    """Returns the rank whose failure caused the others.
 
     Args:
-        failures: The error of each rank that failed, in the order in which they came.
+        failures: The errors of ranks that failed, in the order of their arrival.
 
     Returns:
-        The first whose process died, as errors of others follow from that; else the
-        first that raised; else the first.
+        The first rank whose process died, as errors of others follow from that; else
+        the first that raised; else the first.
     """
     died = [rank for rank, error in failures.items() if is_death(error)]
     raised = [rank for rank, error in failures.items() if not _is_end(error)]
@@ -69,7 +69,7 @@ def first_cause(failures: Mapping[int, BaseException]) -> int:
 
 
 def explanation(gang: str, size: int, failures: Mapping[int, BaseException]) -> str:
-    """What is said of a gang beside the error of the rank to blame."""
+    """Returns the note on the error of the first rank that failed."""
     first = first_cause(failures)
     others = [
         f"rank {rank} failed, too: {first_line(error)}"
@@ -81,19 +81,19 @@ def explanation(gang: str, size: int, failures: Mapping[int, BaseException]) -> 
 
 
 def is_retried(error: BaseException, options: FunctionOptions) -> bool:
-    """Whether a gang is made anew after such an error, if it may be once more."""
+    """Whether a gang is created again after an error, if it has retries."""
     if isinstance(error, TaskError):
         retried = options.retried
         return retried if isinstance(retried, bool) else isinstance(error, retried)
-    # What failed to start would hardly start the next time.
+    # A rank that failed to start would fail again.
     return is_death(error) and error.exit.cause != "failed to start"
 
 
 def _is_end(error: BaseException) -> TypeGuard[ActorDiedError]:
-    """Whether it tells of the end of a rank, and is no error of its code."""
+    """Whether the error is the end of a rank, and not an error of its code."""
     return isinstance(error, ActorDiedError) and not isinstance(error, TaskError)
 
 
 def first_line(error: BaseException) -> str:
-    """The error in one line."""
+    """Returns an error in one line."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

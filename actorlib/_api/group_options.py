@@ -1,4 +1,4 @@
-"""What options say of a placement group: which one is meant, and whether it fits."""
+"""The placement group of an actor or a call, determined from its options."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ Options = TypeVar("Options", "ActorOptions", "FunctionOptions")
 @public("actorlib")
 @dataclass(frozen=True, slots=True)
 class PlacementGroupSchedulingStrategy:
-    """Where an actor goes, in Ray's words: ``scheduling_strategy=`` takes one.
+    """The placement group of an actor, as in Ray: for ``scheduling_strategy=``.
 
     Attributes:
         placement_group: The PlacementGroup.
-        placement_group_bundle_index: Which of its bundles; -1 is any that has room.
-        placement_group_capture_child_tasks: Whether the actors that it makes go into
-            the group too.
+        placement_group_bundle_index: The index of the bundle; -1 is any with room.
+        placement_group_capture_child_tasks: Whether the actors that it makes are placed
+            in the group too.
 
     Example:
         >>> @actorlib.remote(num_gpus=1)
@@ -58,17 +58,14 @@ class PlacementGroupSchedulingStrategy:
     placement_group_capture_child_tasks: bool | None = None
 
 
-def with_group_spec(given: Mapping[str, object]) -> dict[str, object]:
-    """Options of an actor with the spec in the place of the group.
-
-    Args:
-        given: The options as the user wrote them.
+def with_group_spec(settings: Mapping[str, object]) -> dict[str, object]:
+    """Replaces the group in a user's options by its spec.
 
     Raises:
         ValueError: The group is named in two ways.
     """
-    check_once(given)
-    options = dict(given)
+    check_once(settings)
+    options = dict(settings)
     strategy = options.get(STRATEGY_OPTION)
     if isinstance(strategy, PlacementGroupSchedulingStrategy):
         options |= {STRATEGY_OPTION: None, **given_options(strategy)}
@@ -90,16 +87,15 @@ def _log_spread() -> None:
 
 
 def with_current_group(label: str, options: Options) -> Options:
-    """The options with the group that is meant where none is said.
+    """Returns the options with the group of the calling code, unless they name one.
 
     Args:
         label: The name of the actor's class, or of the function.
-        options: What it asks for.
+        options: Its options.
 
     Raises:
-        ValueError: The group has no such bundle, or none that is large enough; or a
-            bundle is named and there is no group; or it is to have a rank, and
-            there is no bundle that gives it one.
+        ValueError: The group has no such bundle, or none that is large enough; or there
+            is a bundle index and no group; or it needs a rank, and has no bundle.
     """
     index = options.placement_group_bundle_index
     captures = options.placement_group_capture_child_tasks
@@ -120,7 +116,7 @@ def with_current_group(label: str, options: Options) -> Options:
         check_fit(label, options.request, options.group, index)
     elif index != ANY_BUNDLE:
         raise ValueError(
-            f"placement_group_bundle_index={index} is about a placement group, and "
-            f"{label} is in none: give placement_group= too"
+            f"placement_group_bundle_index={index} needs a placement group, and "
+            f"{label} has none: give placement_group= too"
         )
     return options

@@ -1,4 +1,4 @@
-"""Why a value cannot be sent: the members of it that nothing can pickle."""
+"""Names the members of a value that cannot be pickled."""
 
 from __future__ import annotations
 
@@ -19,23 +19,22 @@ def inspect_serializability(
     depth: int = 3,
     print_file: TextIO | None = None,
 ) -> tuple[bool, set[Failure]]:
-    """Finds out whether a value can be sent to another process, and if not, why.
+    """Checks whether a value can be sent to another process, and finds the reason.
 
-    A function is searched for the globals and the variables of its closure that it
-    uses, a class for its members, an object for its attributes, a container for its
-    items. What was found is printed, too.
+    It searches the globals and closure variables of a function, the members of a class,
+    the attributes of an object, and the items of a container. It prints the result too.
 
     Args:
         base_obj: The value: an argument, a result, a function or a class.
-        name: What to call it; by default its own name, or its type's. Default: None.
-        depth: How many steps into it are searched. Default: 3.
-        print_file: Where to print; by default standard output. Default: None.
+        name: Its name in the output. Default: None, for its own name or its type's.
+        depth: The number of levels that are searched. Default: 3.
+        print_file: The file to print to. Default: None, for standard output.
 
     Returns:
-        Whether it can be sent, and the innermost things that cannot.
+        Whether it can be sent, and the innermost objects that cannot.
 
     Raises:
-        TypeError: ``depth`` is no whole number, or ``name`` no text.
+        TypeError: ``depth`` is not a whole number, or ``name`` is not a string.
         ValueError: ``depth`` is below 1, or ``name`` empty.
 
     Example:
@@ -50,14 +49,14 @@ def inspect_serializability(
     own = getattr(base_obj, "__qualname__", type(base_obj).__qualname__)
     label = name or str(own)
     out = print_file or sys.stdout
-    trouble = sending_error(base_obj)
-    if trouble is None:
-        print(f"{label} can be sent to another process", file=out)  # what it is for
+    error = sending_error(base_obj)
+    if error is None:
+        print(f"{label} can be sent to another process", file=out)
         return True, set()
-    found = set(failures_in(base_obj, label, depth))
-    print(f"{label} cannot be sent to another process: {trouble}", file=out)  # likewise
-    for failure in sorted(found, key=lambda failure: failure.name):
+    failures = set(failures_in(base_obj, label, depth))
+    print(f"{label} cannot be sent to another process: {error}", file=out)
+    for failure in sorted(failures, key=lambda failure: failure.name):
         kind = type(failure.obj).__qualname__
-        why = sending_error(failure.obj)
-        print(f"  {failure.name}, a {kind}: {why}", file=out)  # likewise
-    return False, found
+        reason = sending_error(failure.obj)
+        print(f"  {failure.name}, a {kind}: {reason}", file=out)
+    return False, failures

@@ -1,4 +1,4 @@
-"""The calls of a map, from when they are made until their results are taken."""
+"""The calls of a map, until their results are taken."""
 
 from __future__ import annotations
 
@@ -18,19 +18,15 @@ if TYPE_CHECKING:
 class MapCall:
     """The call of one item of a map, or of a chunk of items.
 
-    A function of the user's may make several calls of one item, and different calls of
-    the items of a chunk, so it consists of parts.
-
-    Args:
-        first: The number of its first item; None if that is in no map.
-        size: How many items it is for.
+    A user's function may make several calls of one item, and different calls of the
+    items of a chunk, so it consists of parts.
 
     Attributes:
-        first: See above.
-        size: See above.
+        first: The number of its first item; None if it does not belong to a map.
+        size: The number of items.
         number: Its number in the window.
         refs: The refs of all parts.
-        seconds: How long making it took, and with the answer how long its items took.
+        seconds: The time to make it, and after its answer the time of its items.
     """
 
     __slots__ = ("_outcomes", "_parts", "first", "number", "refs", "seconds", "size")
@@ -45,7 +41,7 @@ class MapCall:
         self._outcomes: list[Any] | None = None
 
     def add_chunk(self, ref: ObjectRef[Any], size: int) -> None:
-        """Adds the call of several items, which gives a list of their results."""
+        """Adds the call of several items, which returns a list of their results."""
         self.refs.append(ref)
         self._parts.append((ref, size))
 
@@ -57,12 +53,12 @@ class MapCall:
     ) -> None:
         """Makes one call of several items, or one of each if they cannot be sent.
 
-        So an item that cannot be sent leaves the others their results.
+        So the other items have results if one cannot be sent.
 
         Args:
             make: Makes a call.
             args: The arguments of all items.
-            width: How many arguments an item has.
+            width: The number of arguments of an item.
         """
         try:
             self.add_chunk(make(args), len(args) // width)
@@ -77,26 +73,26 @@ class MapCall:
         """Adds the error of an item for which no call could be made."""
         self._parts.append(error)
 
-    def add(self, made: object) -> None:
-        """Adds what a function made of an item: a ref, or a list of refs.
+    def add(self, result: object) -> None:
+        """Adds the result of a function for an item: a ref, or a list of refs.
 
         Raises:
             TypeError: It is neither.
         """
-        if isinstance(made, ObjectRef):
-            self.refs.append(cast("ObjectRef[Any]", made))
-            self._parts.append(cast("object", made))
+        if isinstance(result, ObjectRef):
+            self.refs.append(cast("ObjectRef[Any]", result))
+            self._parts.append(cast("object", result))
             return
         several = (
-            list(cast("Iterable[object]", made))
-            if isinstance(made, list | tuple)
+            list(cast("Iterable[object]", result))
+            if isinstance(result, list | tuple)
             else []
         )
         if not several or not all(isinstance(ref, ObjectRef) for ref in several):
             raise TypeError(
                 "the function has to return the ref of a call, as in 'lambda actor, "
-                f"value: actor.method.remote(value)', and returned {made!r} "
-                f"({type(cast('object', made)).__name__})"
+                f"value: actor.method.remote(value)', and returned {result!r} "
+                f"({type(cast('object', result)).__name__})"
             )
         self.refs += cast("list[ObjectRef[Any]]", several)
         self._parts.append(several)
@@ -118,9 +114,9 @@ class MapCall:
         )
 
     def outcomes(self) -> list[Any]:
-        """Returns the result of each item, with ``Raised`` in the place of errors.
+        """Returns the result of each item, with ``Raised`` for errors.
 
-        After an error that ended its chunk there are none.
+        Items after an error that ended their chunk have none.
         """
         if self._outcomes is None:
             self._outcomes = self._make_outcomes()
@@ -130,14 +126,14 @@ class MapCall:
         """Returns the result of its item.
 
         Raises:
-            Exception: What the call raised, or the function.
+            Exception: The error of the call or of the function.
         """
         (outcome,) = self.outcomes()
         if type(outcome) is Raised:
             try:
                 raise outcome.error
             finally:
-                del self, outcome  # they would hold this frame, which holds them
+                del self, outcome  # they would refer to this frame
         return outcome
 
     def error(self) -> BaseException | None:
@@ -148,24 +144,24 @@ class MapCall:
         return next(errors, None)
 
     def _make_outcomes(self) -> list[Any]:
-        found: list[Any] = []
+        outcomes: list[Any] = []
         for part in self._parts:
             if isinstance(part, tuple):
                 ref, size = cast("tuple[ObjectRef[Any], int]", part)
-                self._add_chunk_outcomes(found, ref, size)
+                self._add_chunk_outcomes(outcomes, ref, size)
             elif isinstance(part, list):
-                found.append(_together(cast("list[ObjectRef[Any]]", part)))
+                outcomes.append(_together(cast("list[ObjectRef[Any]]", part)))
             elif isinstance(part, BaseException):
-                found.append(Raised(part))
+                outcomes.append(Raised(part))
             else:
-                found.append(outcome_of(cast("ObjectRef[Any]", part)))
-            if not isinstance(part, tuple) and type(found[-1]) is Raised:
-                self._add_note(found[-1].error, len(found) - 1)
-        return found
+                outcomes.append(outcome_of(cast("ObjectRef[Any]", part)))
+            if not isinstance(part, tuple) and type(outcomes[-1]) is Raised:
+                self._add_note(outcomes[-1].error, len(outcomes) - 1)
+        return outcomes
 
     def _add_note(self, error: BaseException, place: int, count: int = 1) -> None:
-        """Adds to an error which items of the map it is of."""
-        if self.first is None or not self.size:  # it is no map's, or the iterable's
+        """Adds a note to an error that names its items of the map."""
+        if self.first is None or not self.size:  # of no map, or of the iterable
             return
         first = self.first + place
         places = (
@@ -176,26 +172,26 @@ class MapCall:
             error.add_note(note)
 
     def _add_chunk_outcomes(
-        self, found: list[Any], ref: ObjectRef[Any], size: int
+        self, outcomes: list[Any], ref: ObjectRef[Any], size: int
     ) -> None:
-        outcome, place = outcome_of(ref), len(found)
+        outcome, place = outcome_of(ref), len(outcomes)
         if type(outcome) is not Raised:
             seconds, values = outcome
             self.seconds += seconds
-            found += values
+            outcomes += values
             return
         from actorlib._wire.errors import take_chunk  # noqa: PLC0415  # few fail
 
         chunk = take_chunk(outcome.error)
         if chunk is None:  # it failed as a whole, as its worker has died
             self._add_note(outcome.error, place, size)
-            found += [outcome] * size
+            outcomes += [outcome] * size
             return
         self.seconds += chunk.seconds
-        found += chunk.values
+        outcomes += chunk.values
         for failed, error in chunk.failures:
             self._add_note(error, place + failed)
-            found[place + failed : place + failed + 1] = [Raised(error)]
+            outcomes[place + failed : place + failed + 1] = [Raised(error)]
 
 
 def _together(refs: Iterable[ObjectRef[Any]]) -> Any:
@@ -206,19 +202,19 @@ def _together(refs: Iterable[ObjectRef[Any]]) -> Any:
 
 
 class MapCalls:
-    """The calls whose results nobody has taken, in order.
+    """The calls whose results were not taken, in order.
 
-    Where a loop awaits them, each ref gets one done callback: to wait for all of them
-    anew for each result would take quadratic time. Elsewhere they are polled.
+    Where a loop awaits them, each ref gets one done callback: waiting for all of them
+    for each result would take quadratic time. Elsewhere they are polled.
 
     Args:
         wakeup: Wakes tasks that wait for results.
         is_watchable: Whether the refs may get callbacks.
 
     Attributes:
-        wakeup: See above.
+        wakeup: Wakes tasks that wait for results.
         is_watched: Whether the refs have callbacks.
-        seconds: How long the last call took whose results were taken; 0 before.
+        seconds: The time of the last call whose results were taken; 0 before.
     """
 
     def __init__(
@@ -250,10 +246,10 @@ class MapCalls:
             self._window.begin(call.number, len(call.refs))
             if self.is_watched:
                 self._watch(call)
-        self.wakeup.notify()  # its result may be the first to come
+        self.wakeup.notify()  # its result may be the first one
 
     def watch(self) -> None:
-        """Adds callbacks to all refs, if they are of the loop that is running."""
+        """Adds callbacks to all refs, if they belong to the running loop."""
         if self.is_watched or not self._is_watchable:
             return
         loop = asyncio.get_running_loop()
@@ -266,24 +262,24 @@ class MapCalls:
     def _watch(self, call: MapCall) -> None:
         loop = asyncio.get_running_loop()
         if any(ref.get_loop() is not loop for ref in call.refs):
-            self.is_watched = False  # no ref was there when this was found out
+            self.is_watched = False  # there were no refs when it was set
             return
-        # It holds no ref: the call of one that nobody else holds can be cancelled.
+        # The callback does not refer to the ref, so that a dropped one is cancelled.
         done = partial(_part_done, self._window, self.wakeup, call.number)
         for ref in call.refs:
             ref.add_done_callback(done)
 
     def _look(self, calls: Iterable[MapCall]) -> None:
-        """Finds out which calls are done, if no callback says so."""
+        """Marks finished calls, if the refs have no callbacks."""
         if self.is_watched:
             return
         for call in calls:
-            is_known = self._window.is_done(call.number)
-            if call.refs and not is_known and call.is_done:
+            is_marked = self._window.is_done(call.number)
+            if call.refs and not is_marked and call.is_done:
                 self._window.finish(call.number)
 
     def take(self, *, is_ordered: bool) -> MapCall | None:
-        """Removes and returns the call whose results come next, if they are there."""
+        """Removes and returns the call with the next results, if it is done."""
         number = self._window.next(is_ordered=is_ordered)
         if number is None and self._calls:
             first = self.first()
@@ -295,7 +291,7 @@ class MapCalls:
         return self._calls.pop(number)
 
     def early_error(self) -> BaseException | None:
-        """Returns the error of a call that has failed, if one has meanwhile."""
+        """Returns the error of a call that has failed since the last check."""
         self._look(self._calls.values())
         for number in self._window.newly_done():
             error = self._calls[number].error()
@@ -327,7 +323,7 @@ class MapCalls:
         return self._window.count, self._window.count - running
 
     def ready(self) -> int:
-        """Counts the items whose results nobody has taken."""
+        """Returns the number of items whose results are ready."""
         return sum(
             call.size
             for number, call in self._calls.items()
@@ -335,7 +331,7 @@ class MapCalls:
         )
 
     def cancel(self) -> None:
-        """Cancels the calls that are under way."""
+        """Cancels the unfinished calls."""
         for ref in self.refs():
             if ref.done():
                 mark_seen(ref)

@@ -1,6 +1,6 @@
-"""Takes the values of a map from what the user gave: iterables, or an asynchronous one.
+"""Reads the values of a map from iterables, or from an asynchronous one.
 
-A value is taken only when its call can begin, so an endless iterable costs no more
+A value is read only when its call can begin, so an endless iterable needs no more
 memory than the running calls.
 """
 
@@ -21,17 +21,17 @@ _END: Any = object()
 
 
 class ValueSource:
-    """Takes the arguments of calls from iterables.
+    """Reads the arguments of calls from iterables.
 
     Args:
-        where: The function that the user called, for messages.
+        where: The public function, for messages.
         iterables: One for each argument; the shortest ends the calls. A single one may
             be asynchronous. One that is both is asynchronous where a loop runs.
 
     Attributes:
-        width: How many arguments a call has.
+        width: The number of arguments of a call.
         is_over: Whether there are no more.
-        coming: The next value of an asynchronous one, while it is waited for.
+        coming: The task that waits for the next value of an asynchronous one, or None.
 
     Raises:
         TypeError: Something is not iterable.
@@ -68,40 +68,39 @@ class ValueSource:
         return self._later is not None
 
     def take(self, count: int, *, is_partial: bool) -> tuple[object, ...]:
-        """Takes the arguments of several calls.
+        """Reads the arguments of several calls.
 
         Args:
-            count: For how many calls, at the most.
-            is_partial: Whether those of fewer will do, if the others are not there yet.
+            count: The largest number of calls.
+            is_partial: Whether to return fewer if the others are not available yet.
 
         Returns:
             The arguments, one after the other; empty if there are none, or not yet.
 
         Raises:
-            Exception: What the iterable raised; it is over then. What came before was
-                given.
+            Exception: The error of the iterable, after all values before it.
         """
         flat = self._flat
         if self._error is None and not self.is_over:
             try:
                 self._gather(flat, count * self.width)
-            except BaseException as raised:
+            except BaseException as error:
                 self.is_over = True
-                if not isinstance(raised, Exception):
+                if not isinstance(error, Exception):
                     raise
-                self._error = raised
+                self._error = error
         if flat:
             if not (is_partial or self.is_over or len(flat) == count * self.width):
                 return ()
             self._flat = []
             return tuple(flat)
         if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+            failure, self._error = self._error, None
+            raise failure
         return ()
 
     def _gather(self, flat: list[object], length: int) -> None:
-        """Adds values until there are so many; those before an error stay."""
+        """Adds values up to a length; those before an error remain."""
         if self._later is None:
             flat.extend(islice(self._now, length - len(flat)))
             self.is_over = len(flat) < length
@@ -120,7 +119,7 @@ class ValueSource:
                 flat.append(value)
 
     def close(self) -> asyncio.Task[Any] | None:
-        """Takes no more values; also for a destructor.
+        """Reads no more values; may be called from a destructor.
 
         Returns:
             The cancelled task that waits for the next one, if there is one.

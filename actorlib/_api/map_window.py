@@ -1,6 +1,6 @@
-"""Decides which results of a map come next, and how many items its chunks have.
+"""Decides the order of a map's results, and the size of its chunks.
 
-Pure: it knows calls by their numbers, and times by their seconds.
+It is pure: calls are numbers, and times are seconds.
 """
 
 from __future__ import annotations
@@ -8,26 +8,25 @@ from __future__ import annotations
 from collections import deque
 
 CHUNK_SECONDS = 0.005
-"""What a chunk takes if its size is chosen by what chunks took before.
+"""The target time of a chunk with automatic size.
 
-A chunk costs about 0.1 ms beside its items, so this is 2 % of that.
+A chunk costs about 0.1 ms besides its items, which is 2 % of this.
 """
 LARGEST_CHUNK = 1024
-"""More items in a chunk save nothing that can be measured."""
+"""Larger chunks have no measurable advantage."""
 _GROWTH = 4
 _MOST_QUEUED = 16
 
 
 def next_chunk_size(current: int, count: int, seconds: float) -> int:
-    """Returns how many items the next chunk has.
+    """Returns the number of items of the next chunk.
 
-    It shrinks at once, and grows step by step: a few quick items say little of the
-    others.
+    It shrinks at once, and grows in steps: a few quick items say little about others.
 
     Args:
-        current: How many the last chunk has that was sent.
-        count: How many items a chunk had that was answered.
-        seconds: How long those took.
+        current: The size of the last chunk that was sent.
+        count: The size of an answered chunk.
+        seconds: The time of that chunk.
     """
     fitting = LARGEST_CHUNK
     if seconds > 0:
@@ -38,11 +37,11 @@ def next_chunk_size(current: int, count: int, seconds: float) -> int:
 def queued_chunks(seconds: float) -> int:
     """Returns how many chunks an actor has at once.
 
-    One that has its next chunk need not wait for this program. But each is tied to its
-    actor, so long ones wait until an actor is idle.
+    An actor with a further chunk does not wait for this program. But a chunk cannot
+    move to another actor, so long chunks are only sent to idle actors.
 
     Args:
-        seconds: How long the last chunk took; 0 if that is not known.
+        seconds: The time of the last chunk; 0 if it is unknown.
     """
     if not seconds:
         return 1
@@ -50,10 +49,10 @@ def queued_chunks(seconds: float) -> int:
 
 
 class Window:
-    """The calls of a map that are under way, or whose results nobody has taken.
+    """The calls of a map that run or whose results were not taken.
 
     Attributes:
-        count: How many calls there were so far.
+        count: The number of calls so far.
     """
 
     def __init__(self) -> None:
@@ -73,12 +72,12 @@ class Window:
         return number
 
     def begin(self, number: int, parts: int) -> None:
-        """Begins a call that consists of so many parts."""
+        """Begins a call with a number of parts."""
         self._open[number] = parts
         self._finish_if_over(number)
 
     def finish_part(self, number: int) -> None:
-        """Notes that a part of a call is done; harmless if the call was dropped."""
+        """Notes that a part of a call is done, unless the call was dropped."""
         if number in self._open:
             self._open[number] -= 1
             self._finish_if_over(number)
@@ -93,7 +92,7 @@ class Window:
             self._unseen.append(number)
 
     def newly_done(self) -> list[int]:
-        """Returns the calls that were finished since the last look."""
+        """Returns the calls that were finished since the last check."""
         unseen = [number for number in self._unseen if number in self._done]
         self._unseen.clear()
         return unseen
@@ -103,10 +102,10 @@ class Window:
         return next(iter(self._open), None)
 
     def next(self, *, is_ordered: bool) -> int | None:
-        """Returns the call whose results come next; None if none is done.
+        """Returns the call with the next results; None if it is not done.
 
         Args:
-            is_ordered: Whether results come in the order of calls.
+            is_ordered: Whether results are in the order of calls.
         """
         number = next(iter(self._open if is_ordered else self._done), None)
         return number if number in self._done else None

@@ -1,9 +1,9 @@
-"""Interrupts what an interrupted cell waits for, and shows output where it belongs.
+"""Interrupts the calls that an interrupted cell waits for, and shows output in time.
 
-A kernel runs a cell that awaits as a task, which it cancels at SIGINT, and any other in
-its main thread, where SIGINT raises KeyboardInterrupt. Nobody but the handler of the
-signal knows whether a wait was cancelled by the user or by a timeout in the cell. So
-the kernel's handler is wrapped as a cell begins, which the kernel undoes at its end.
+A kernel runs a cell that awaits as a task, which it cancels at SIGINT, and other cells
+in its main thread, where SIGINT raises KeyboardInterrupt. Only the signal handler shows
+whether the user or a timeout in the cell has cancelled a wait. So the kernel's handler
+is wrapped at the beginning of a cell, which the kernel reverts at its end.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 
 class CellWatch:
-    """Knows whether the user has interrupted the cell that runs."""
+    """Watches whether the user interrupts the running cell."""
 
     def __init__(self) -> None:
         self._was_signalled = False
         self._previous: Callable[[int, FrameType | None], object] | None = None
 
     def begin_cell(self, _: object = None) -> None:
-        """Listens for the signal in the cell that runs now."""
+        """Handles the signal during the cell that runs now."""
         self._was_signalled = False
         if threading.current_thread() is not threading.main_thread():
-            return  # no signal reaches it
+            return  # signals do not reach it
         handler = signal.getsignal(signal.SIGINT)
-        # What raises KeyboardInterrupt says so itself.
+        # An interruption by KeyboardInterrupt is visible without this.
         raises = handler is signal.default_int_handler
         if callable(handler) and not raises and handler != self._signalled:
             self._previous = handler
             signal.signal(signal.SIGINT, self._signalled)
 
     def end_cell(self, _: object = None) -> None:
-        """Forgets the signal: what is cancelled between cells nobody interrupts.
+        """Clears the signal, as between cells the user interrupts nothing.
 
-        What actors have printed for this cell is shown before the next one begins.
+        The output of actors for this cell is shown before the next one begins.
         """
         self._was_signalled = False
         engine: Any = find_engine()
@@ -59,27 +59,27 @@ class CellWatch:
                 home.call(show_output)
 
     def is_interrupted(self) -> bool:
-        """Whether what is being given up now is given up as the user says so."""
+        """Whether the user has interrupted the wait that is being cancelled."""
         return self._was_signalled or isinstance(sys.exception(), KeyboardInterrupt)
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         self._was_signalled = True
         if frame is not None and frame.f_code is LoopPortal.wait.__code__:
-            # A cell that awaits, and blocks its loop, which the kernel's handler only
-            # tells to cancel it.
+            # A cell that awaits and blocks its loop: the kernel's handler would only
+            # ask the loop to cancel it.
             raise KeyboardInterrupt
         if self._previous is not None:
             self._previous(number, frame)
-        # The kernel's own handler adds a callback as if its loop were at work, which
-        # does not wake it: with nothing else to do it would sleep on.
+        # The kernel's handler adds a callback without waking its loop, which would
+        # sleep on if it is idle.
         with contextlib.suppress(RuntimeError):
             asyncio.get_running_loop().call_soon_threadsafe(lambda: None)
 
 
 def watch_cells() -> None:
-    """Watches the cells of the notebook that this process is the kernel of, if it is.
+    """Watches the cells of the notebook, if this process is a kernel.
 
-    It is called where a runtime starts, in the cell that does so; once is enough.
+    It is called at each start of a runtime, in a cell.
     """
     shell = shell_of_kernel()
     if shell is None:
@@ -98,7 +98,7 @@ _MARK = "_actorlib_cell_watch"
 
 
 def shell_of_kernel() -> Any:
-    """The shell of the kernel that this process is; None if it is none."""
+    """Returns the shell of the kernel, or None if this process is not a kernel."""
     if "ipykernel" not in sys.modules or "IPython" not in sys.modules:
         return None
     shell = sys.modules["IPython"].get_ipython()

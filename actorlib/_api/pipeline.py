@@ -1,12 +1,11 @@
-"""One pipeline behind every map: makes calls for values, as there is room for them.
+"""The implementation of every map: makes calls for values while there is room.
 
-The entry points say who makes a call for the next values: a method or a function
-(``CallMaker`` here), or an idle actor of a pool. All else is the same for all: where
-values come from (``map_source``), which calls are under way (``map_calls``), whose
-results come next and how long chunks are (``map_window``).
+The entry points differ in their ``CallMaker``: a method or a function, or the idle
+actors of a pool. The rest is shared: reading values (``map_source``), the running calls
+(``map_calls``), the order of results and the size of chunks (``map_window``).
 
-The first calls begin when the map is made, the others when a result is asked for: there
-is no background task.
+The first calls begin when the map is made, the others when results are taken: there is
+no background task.
 """
 
 from __future__ import annotations
@@ -50,17 +49,17 @@ if TYPE_CHECKING:
     U = TypeVar("U")
 
     class Unary(Protocol[A_contra, U]):
-        """A method or a function that takes one argument by place."""
+        """A method or a function with one positional argument."""
 
         def remote(self, first: A_contra, /) -> ObjectRef[U]: ...
 
     class Binary(Protocol[A_contra, B_contra, U]):
-        """A function that takes two arguments by place."""
+        """A function with two positional arguments."""
 
         def remote(self, first: A_contra, second: B_contra, /) -> ObjectRef[U]: ...
 
     class Ternary(Protocol[A_contra, B_contra, C_contra, U]):
-        """A function that takes three arguments by place."""
+        """A function with three positional arguments."""
 
         def remote(
             self, first: A_contra, second: B_contra, third: C_contra, /
@@ -76,20 +75,20 @@ if TYPE_CHECKING:
         return_exceptions: Literal[False]
 
     class Returns(TypedDict, total=False):
-        """The options of a map that returns errors, as what raises was tried before."""
+        """The options of a map that returns errors; type checkers try Raises first."""
 
         on_error: OnError
         return_exceptions: bool
 
     class PoolKeywords(TypedDict, total=False):
-        """The options of every map but those for errors, by which its type depends."""
+        """The options of every map, except those that determine its type."""
 
         ordered: bool
         chunksize: ChunkSize
         progress: bool | str
 
     class MapKeywords(PoolKeywords, total=False):
-        """The options of a map of a function, but those for errors."""
+        """The options of a map of a function, except those for errors."""
 
         backpressure_size: int
 
@@ -111,7 +110,7 @@ T_co = TypeVar("T_co", covariant=True)
 V = TypeVar("V")
 
 MAX_IN_FLIGHT = 100
-"""How many calls are under way by default, or have results that nobody has taken."""
+"""The default limit of calls that run or have results that were not taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +118,11 @@ class MapOptions:
     """The options of a map, checked.
 
     Attributes:
-        is_ordered: Whether results come in the order of the values.
-        chunksize: How many values one call is for; None to find out.
-        returns_errors: Whether an error is given in the place of its result.
-        yields_refs: Whether it gives the refs of calls, all done, and no results.
-        progress: What shows how many results there are; None for nothing.
+        is_ordered: Whether results are in the order of the values.
+        chunksize: The number of values of one call; None for an automatic size.
+        returns_errors: Whether errors are returned in the place of results.
+        yields_refs: Whether results are the refs of calls, all done, and no values.
+        progress: Shows the number of results, or None.
     """
 
     is_ordered: bool = True
@@ -145,7 +144,7 @@ def map_options(
     """Checks the options of a map.
 
     Args:
-        iterables: The iterables, whose lengths say how many results there will be.
+        iterables: The iterables, whose lengths determine the number of results.
         ordered: See MapOptions.
         chunksize: A number, or ``"auto"``.
         progress: Whether progress is shown, or its label.
@@ -159,24 +158,24 @@ def map_options(
     check_bool("ordered", ordered)
     if chunksize != "auto":
         check_count("chunksize", chunksize, 1)
-    shown = None
+    display = None
     if progress is not False:
-        from actorlib._api.progress import progress_of, total_of  # noqa: PLC0415  # few ask
+        from actorlib._api.progress import progress_of, total_of  # noqa: PLC0415  # few show it
 
-        shown = progress_of(progress, total_of(iterables))
+        display = progress_of(progress, total_of(iterables))
     return MapOptions(
         is_ordered=ordered,
         chunksize=None if chunksize == "auto" else chunksize,
         returns_errors=is_error_returned(on_error, return_exceptions),
-        progress=shown,
+        progress=display,
     )
 
 
-def is_error_returned(on_error: OnError, return_exceptions: bool) -> bool:  # noqa: FBT001  # as the user has given it
-    """Whether errors are given in the place of results.
+def is_error_returned(on_error: OnError, return_exceptions: bool) -> bool:  # noqa: FBT001  # the option
+    """Whether errors are returned in the place of results.
 
     Raises:
-        TypeError: ``return_exceptions`` is no bool.
+        TypeError: ``return_exceptions`` is not a bool.
         ValueError: ``on_error`` is unknown.
     """
     check_bool("return_exceptions", return_exceptions)
@@ -196,26 +195,26 @@ class CallMaker(Protocol):
         """Whether one more call may be made now.
 
         Raises:
-            RuntimeError: The map was given up.
+            RuntimeError: The map was ended.
         """
         ...
 
     @property
     def make(self) -> Callable[[MapCall, tuple[object, ...]], None]:
-        """Adds what is called for the arguments of items; may raise anything."""
+        """Makes the calls for the arguments of items; may raise anything."""
         ...
 
     def pending(self, calls: MapCalls, *, is_ordered: bool) -> list[ObjectRef[Any]]:
-        """Returns the refs to wait for, where they have no callbacks."""
+        """Returns the refs to wait for, if they have no callbacks."""
         ...
 
     def stuck(self) -> Exception:
-        """Makes the error to raise if nothing runs and there is room for nothing."""
+        """Makes the error for the case that there are no calls and no room."""
         ...
 
 
 class Chunkable(Protocol):
-    """A method or a function of which one call may be for many items."""
+    """A method or a function that can be called for a chunk of items."""
 
     def _chunk_caller(
         self, width: int, *, stops: bool
@@ -227,7 +226,7 @@ class LimitedCalls:
 
     Args:
         make: Adds a call for some arguments.
-        limit: How many are under way, or have results that nobody has taken.
+        limit: The limit of calls that run or have results that were not taken.
     """
 
     def __init__(
@@ -241,27 +240,27 @@ class LimitedCalls:
         return len(calls) < self._limit
 
     def pending(self, calls: MapCalls, *, is_ordered: bool) -> list[ObjectRef[Any]]:
-        """Returns the refs to wait for; in order, those of the first call alone."""
+        """Returns the refs to wait for; in order, only those of the first call."""
         first = calls.first() if is_ordered else None
         if first is None:
             return calls.pending()
         return [ref for ref in first.refs if not ref.done()]
 
     def stuck(self) -> Exception:
-        """Never needed: while nothing runs there is room; see CallMaker."""
-        return AssertionError("nothing runs, and there is room")
+        """Is never called: without calls there is room; see CallMaker."""
+        return AssertionError("there are no calls, so there is room")
 
 
 class MapResults(Results[T_co]):
     """The results of a map; see Results.
 
-    Asynchronous values are taken once the first result is awaited.
+    Asynchronous values are read when the first result is awaited.
 
     Args:
         values: The values.
         maker: Makes the calls.
         options: The options.
-        calls: The calls, if others know them too.
+        calls: The calls, if they are shared.
     """
 
     _values: ValueSource
@@ -288,14 +287,14 @@ class MapResults(Results[T_co]):
             self._make_calls()
 
     async def aclose(self) -> None:
-        """Takes no more values; results of calls that were made may still be taken."""
+        """Reads no more values; the results of existing calls may still be taken."""
         coming = self._close()
         if coming is not None:
             await asyncio.wait([coming])
             mark_seen(coming)
 
     def cancel(self) -> None:
-        """Stops the calls that have no result yet, and takes no more values."""
+        """Cancels the calls without a result, and reads no more values."""
         self._close()
         self._calls.cancel()
 
@@ -333,7 +332,7 @@ class MapResults(Results[T_co]):
         return True
 
     def _advance(self, *, fails_early: bool) -> WaitRequest | None:
-        """Makes results ready, or returns what to wait for before."""
+        """Makes results ready, or returns the next wait."""
         calls, values = self._calls, self._values
         has_room = self._make_calls()
         if fails_early and not self._options.returns_errors:
@@ -359,7 +358,7 @@ class MapResults(Results[T_co]):
     def _make_calls(self) -> bool:
         """Makes calls while there is room and a value; True if there is room left."""
         while self._maker.has_room(self._calls):
-            # Of values that come late a whole chunk is waited for while others run.
+            # While other calls run, it waits for a whole chunk of slow values.
             is_partial = self._options.chunksize is None and not len(self._calls)
             try:
                 args = self._values.take(self._size, is_partial=is_partial)
@@ -380,17 +379,17 @@ class MapResults(Results[T_co]):
             self._maker.make(call, args)
         except Exception as error:  # noqa: BLE001  # the user's function, or arguments that cannot be sent
             self._refuse(call, error)
-        # Encoding large items takes long here, and none of the worker's time.
+        # Encoding large items takes long here, and no time of the worker.
         call.seconds = time.perf_counter() - begun
         self._calls.begin(call)
 
     def _refuse(self, call: MapCall, error: Exception) -> None:
-        """Gives all items of a call the error that none was made."""
+        """Sets an error for all items of a call that was not made."""
         for _ in range(call.size):
             call.add_error(error)
 
     def _refuse_values(self, error: Exception) -> None:
-        """Gives the error of the iterable behind the results that came before."""
+        """Adds the error of the iterable after the results so far."""
         call = MapCall(self._item_count, size=0)
         self._calls.add(call)
         call.add_error(error)
@@ -445,22 +444,22 @@ def map_unordered(
     on_error: Literal["raise", "return"] = "raise",
     return_exceptions: bool = False,
 ) -> Results[Any]:
-    """Makes a call for each item and gives the results in the order in which they come.
+    """Makes a call for each item; yields the results in the order of their completion.
 
     ``async for value in actorlib.map_unordered(handle.double, range(1000))``, or a
     plain ``for`` in plain methods of actors. The first calls are made at once, the
     others as results are taken, so items may be endless.
 
     Args:
-        fn: A method of an actor, a remote function, or a function that gives the ref of
-            a call.
+        fn: A method of an actor, a remote function, or a function that returns the ref
+            of a call.
         items: An iterable, or an asynchronous one.
-        ordered: Gives the results in the order of the items instead. Default: False.
-        chunksize: See ``function.map``; it is 1 for a function that gives a ref.
-            Default: 1.
-        backpressure_size: How many calls are under way, or have results that wait to be
-            taken, at the most. Default: 100.
-        progress: Shows how many have come, as for ``as_completed``. Default: False.
+        ordered: If True, the results are in the order of the items. Default: False.
+        chunksize: See ``function.map``; it has to be 1 for a function that returns a
+            ref. Default: 1.
+        backpressure_size: The largest number of calls that run or have results that
+            were not taken. Default: 100.
+        progress: Shows the number of results, as for ``as_completed``. Default: False.
         on_error: See ``function.map``. Default: ``"raise"``.
         return_exceptions: The same as ``on_error="return"``. Default: False.
 
@@ -502,14 +501,14 @@ def start_map(
     """Maps a method or a function over iterables, one for each argument.
 
     Args:
-        where: The function that the user called, for messages.
-        fn: What is called: it has ``remote``, or gives a ref.
+        where: The public function, for messages.
+        fn: A method, a remote function, or a function that returns a ref.
         iterables: The values.
         options: The options.
-        backpressure_size: How many calls are under way, or wait to be taken.
+        backpressure_size: See ``map_unordered``.
 
     Raises:
-        TypeError: ``fn`` is nothing of the kind, or makes no chunks.
+        TypeError: ``fn`` is something else, or cannot be called for chunks.
         ValueError: ``backpressure_size`` is less than 1.
     """
     check_count("backpressure_size", backpressure_size, 1)
@@ -551,6 +550,6 @@ def _chunk_caller_of(
     if getattr(call, "__name__", "") != "remote" or not hasattr(owner, "_chunk_caller"):
         raise TypeError(
             f"{where} calls {call!r} for one item at a time: chunksize is for a method "
-            "of an actor or a remote function, given by itself"
+            "of an actor or a remote function that is passed directly"
         )
-    return owner._chunk_caller(width, stops=False)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # users shall not see it
+    return owner._chunk_caller(width, stops=False)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # not for users

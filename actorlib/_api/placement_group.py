@@ -1,15 +1,15 @@
-"""Placement groups: bundles that are reserved all or nothing, and actors inside them.
+"""Placement groups: bundles that are reserved together or not at all.
 
-The strategies have their meaning on the devices of one machine, for each kind of device
-by itself; what is merely counted (CPUs, memory) lies nowhere:
+The strategies apply to the devices of one machine, separately for each kind of device.
+CPUs and memory have no place:
 
 * ``PACK``: the bundles are on as few devices as possible.
-* ``SPREAD``: on different devices where that is possible.
-* ``STRICT_PACK``: all on one device; or, if they need more than one even on an idle
-  machine, on that many which belong together: GPUs that are linked (NVLink, XGMI), if
-  only by way of others of them, and neighbours by number where a kind shares things by
-  number (TPU, Neuron, Gaudi). Where no such number of them does, on any that many.
-* ``STRICT_SPREAD``: each on devices of its own. A machine that has too few refuses it.
+* ``SPREAD``: they are on different devices where possible.
+* ``STRICT_PACK``: all are on one device; or, if they need more than one even on an idle
+  machine, on that many devices that belong together: GPUs that are linked (NVLink,
+  XGMI), directly or by other GPUs of the group, and neighbours by number for kinds that
+  share links by number (TPU, Neuron, Gaudi). If there are no such devices, on any.
+* ``STRICT_SPREAD``: each has devices of its own. A machine with too few refuses it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ R = TypeVar("R")
 
 @public("actorlib")
 class PlacementGroup(GroupReference):
-    """Bundles that are reserved together: a value, which may be sent anywhere.
+    """Bundles that are reserved together. It is a value, which can be sent to actors.
 
-    Two are equal if they are the same group. Holding one keeps no group alive, and
-    forgetting it removes none: ``remove_placement_group`` does.
+    Two objects are equal if they are the same group. The group does not depend on this
+    object: ``remove_placement_group`` removes it.
 
     Example:
         >>> @actorlib.remote(num_gpus=1)
@@ -55,11 +55,11 @@ class PlacementGroup(GroupReference):
     __slots__ = ()
 
     def ready(self) -> ObjectRef[PlacementGroup]:
-        """Gives this group when all of its bundles are reserved; await it.
+        """Returns a ref of this group that is done when all bundles are reserved.
 
         Raises:
             PlacementGroupUnschedulableError: When it is awaited: this machine can never
-                reserve them. The message says why.
+                reserve them. The message has the reason.
             PlacementGroupRemovedError: When it is awaited: the group was removed.
             RuntimeError: No runtime is running in this process.
         """
@@ -67,13 +67,13 @@ class PlacementGroup(GroupReference):
         return ref
 
     async def wait(self, timeout_seconds: float = 30) -> bool:
-        """Waits until its bundles are reserved, but not for ever.
+        """Waits until its bundles are reserved, up to a limit.
 
         Args:
-            timeout_seconds: How long, at the most. Default: 30.
+            timeout_seconds: The limit. Default: 30.
 
         Returns:
-            Whether they are reserved. Cancelled: the group waits on.
+            Whether they are reserved. If this is cancelled, the group still waits.
 
         Raises:
             PlacementGroupUnschedulableError: They never will be.
@@ -118,44 +118,44 @@ class PlacementGroup(GroupReference):
     ) -> Results[Any]:
         """Calls a function once in each bundle, as ranks of one gang.
 
-        Bundle ``i`` runs rank ``i``, each in a process of its own. All of them are
-        placed together when the group is reserved, and none before. If one fails, the
-        others are ended, and the error says which rank was first.
+        Bundle ``i`` runs rank ``i`` in a separate process. All ranks are placed
+        together when the group is reserved. If one fails, the others are ended, and the
+        error names the first rank that failed.
 
-        A function with ``torch=True`` finds in its environment what
-        ``torch.distributed.init_process_group()`` reads: ``RANK``, ``WORLD_SIZE``,
+        With ``torch=True`` the environment of a function has the variables of
+        ``torch.distributed.init_process_group()``: ``RANK``, ``WORLD_SIZE``,
         ``LOCAL_RANK``, ``LOCAL_WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``.
 
-        If a process dies, the whole gang is made anew, as often as ``max_retries`` of
-        the function says; likewise for what ``retry_exceptions`` names. Each time it
-        has another port.
+        If a process dies, or an exception of ``retry_exceptions`` is raised, the whole
+        gang is created again, at most ``max_retries`` times. Each time it has another
+        port. If this method raises, nothing was called.
 
         Args:
-            function: A remote function that returns. What it asks for is taken from
-                the bundles.
+            function: A remote function that returns. Its resources are taken from the
+                bundles.
             *iterables: The arguments of the calls, one iterable for each argument, with
-                as many items as there are bundles: the first is for rank 0. None calls
-                it without arguments.
+                as many items as there are bundles: the first is for rank 0. Without
+                iterables it is called without arguments.
             progress: Shows how many ranks are done, as for ``function.map``. Default:
                 False.
-            on_error: ``"return"`` gives the errors of ranks in the place of their
-                results; ranks that were ended because of another one's error have a
+            on_error: ``"return"`` returns the errors of ranks in the place of their
+                results; ranks that were ended because of another error have a
                 TaskCancelledError. Default: ``"raise"``.
             return_exceptions: The same as ``on_error="return"``. Default: False.
 
         Returns:
             ``await`` it, or in plain methods of actors ``get()`` it, for the list of
-            results by rank; or iterate over it. They come all together, as the gang may
-            have to be made anew until its end. Awaited, it may raise what the first
-            rank to fail raised, or how that ended, with a note that tells of the
-            others. Whoever gives it up (a wait that is cancelled) ends the gang.
+            results by rank; or iterate over it. The results arrive together, as the
+            gang may have to be created again until its end. ``await`` raises the error
+            or the end of the first rank that failed, with a note about the others. A
+            cancelled wait ends the gang.
 
         Raises:
-            TypeError: It is no remote function, the arguments do not fit it, or they
-                cannot be sent. Nothing was called, here and in all that follows.
+            TypeError: It is not a remote function, the arguments do not fit it, or they
+                cannot be sent.
             ValueError: It does not fit into one of the bundles, there are more or fewer
-                items than bundles, or it gives a stream or several refs.
-            UnsupportedOptionError: The engine cannot do what an option asks.
+                items than bundles, or it returns a stream or several refs.
+            UnsupportedOptionError: The engine does not support an option.
             RuntimeError: No runtime is running in this process.
 
         Example:
@@ -167,7 +167,7 @@ class PlacementGroup(GroupReference):
             [9, 16]
         """
         from actorlib._api.gang import start_gang  # noqa: PLC0415  # few need it
-        from actorlib._api.pipeline import is_error_returned  # noqa: PLC0415  # likewise
+        from actorlib._api.pipeline import is_error_returned  # noqa: PLC0415  # few need it
 
         return start_gang(
             spec_of(self),
@@ -187,28 +187,27 @@ def placement_group(
 ) -> PlacementGroup:
     """Reserves several bundles, all of them or none; returns at once.
 
-    The reservation goes on in the background, in the same line as actors:
-    ``await group.ready()`` waits for it. What is reserved is for actors with
-    ``.options(placement_group=group)`` alone, also while there is none.
+    The reservation waits in the background, in the same queue as actors:
+    ``await group.ready()`` waits for it. The reserved amounts are only for actors with
+    ``.options(placement_group=group)``, even while there are none.
 
     Args:
-        bundles: What is reserved, each an amount by name: ``[{"GPU": 1, "CPU": 2}]``.
-            ``"memory"`` and ``"gpu_memory"`` take bytes, or words; the latter is memory
-            of one GPU, instead of ``"GPU"`` or beside 1 of it at the most:
-            ``[{"gpu_memory": "10GiB"}]`` reserves as much of the card that it lies on
-            as they come to there.
-        strategy: How the bundles lie on devices: ``"PACK"`` on as few as possible,
-            ``"SPREAD"`` on different ones where possible, ``"STRICT_PACK"`` on one, or
-            on linked ones if they need more, ``"STRICT_SPREAD"`` each on devices of its
-            own. Default: ``"PACK"``.
+        bundles: The amounts of each bundle by name: ``[{"GPU": 1, "CPU": 2}]``.
+            ``"memory"`` and ``"gpu_memory"`` take bytes, or a size; the latter is
+            memory of one GPU, instead of ``"GPU"`` or together with at most 1:
+            ``[{"gpu_memory": "10GiB"}]`` reserves that part of a card.
+        strategy: The arrangement of the bundles on devices: ``"PACK"`` on as few as
+            possible, ``"SPREAD"`` on different ones where possible, ``"STRICT_PACK"``
+            on one, or on linked ones if they need more, ``"STRICT_SPREAD"`` each on its
+            own devices. Default: ``"PACK"``.
         name: The name by which ``get_placement_group`` finds it. Default: empty, for
             none.
         lifetime: ``"detached"`` lives until it is removed or the runtime ends. None
-            ends it with the actor that made it, if one did. Default: None.
+            ends it with the actor that made it, if an actor made it. Default: None.
 
     Raises:
-        ValueError: An argument is wrong in type or value, or another group has its
-            name (PlacementGroupAlreadyExistsError). Nothing is reserved.
+        ValueError: An argument has a wrong type or value, or another group has its name
+            (PlacementGroupAlreadyExistsError). Nothing is reserved.
         RuntimeError: No runtime is running in this process.
 
     Example:
@@ -230,19 +229,19 @@ def placement_group(
 
 @public("actorlib")
 def remove_placement_group(group: PlacementGroup) -> asyncio.Future[None]:
-    """Removes a group: the actors inside are killed, their shares given back.
+    """Removes a group: its actors are killed, and their shares become free.
 
-    Their calls, and those of actors that waited to get in, fail with
-    ActorPlacementGroupRemoved. Removing a group again is no error.
+    Their calls, and those of actors that waited for the group, fail with
+    ActorPlacementGroupRemoved. To remove a group again is allowed.
 
     Args:
         group: The group.
 
     Returns:
-        Done when their processes are gone; it need not be awaited.
+        A future that is done when their processes are gone; it need not be awaited.
 
     Raises:
-        ValueError: It is no group.
+        ValueError: It is not a group.
         RuntimeError: No runtime is running in this process.
 
     Example:
@@ -256,13 +255,13 @@ def remove_placement_group(group: PlacementGroup) -> asyncio.Future[None]:
 
 @public("actorlib")
 def get_placement_group(name: str) -> PlacementGroup:
-    """Finds a placement group by its name.
+    """Returns a placement group by its name.
 
     Args:
-        name: The name that ``placement_group(name=...)`` gave.
+        name: The name of ``placement_group(name=...)``.
 
     Raises:
-        ValueError: The name is empty or no text, or no group has it
+        ValueError: The name is empty or not a string, or no group has it
             (PlacementGroupNotFoundError).
         RuntimeError: No runtime is running in this process.
 
@@ -284,11 +283,11 @@ def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]
         group: The group, or None for all. Default: None.
 
     Returns:
-        Its row, or the rows of all by their ids in hex. A group that is not there any
-        more is ``REMOVED``.
+        Its row, or the rows of all by their ids in hex. A group that no longer exists
+        is ``REMOVED``.
 
     Raises:
-        ValueError: It is no group.
+        ValueError: It is not a group.
         RuntimeError: No runtime is running in this process.
 
     Example:
@@ -317,7 +316,7 @@ def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]
 
 @public("actorlib")
 def get_current_placement_group() -> PlacementGroup | None:
-    """Returns the placement group of the calling actor; None if it is in none.
+    """Returns the placement group of the calling actor, or None.
 
     Example:
         >>> @actorlib.remote
@@ -337,7 +336,7 @@ def get_current_placement_group() -> PlacementGroup | None:
 def _checked(group: object) -> PlacementGroup:
     if not isinstance(group, PlacementGroup):
         raise ValueError(  # noqa: TRY004  # as for actors
-            f"this takes what placement_group() gave, not {group!r}"
+            f"this takes a result of placement_group(), not {group!r}"
         )
     return group
 

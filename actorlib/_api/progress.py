@@ -1,4 +1,4 @@
-"""Shows how far an iterator over results is; only who asks for that loads this file."""
+"""Shows the progress of an iterator over results; loaded only where it is used."""
 
 from __future__ import annotations
 
@@ -22,28 +22,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PERIOD = 0.1
-"""Seconds between two drawings, at the least."""
+"""The shortest time between two drawings, in seconds."""
 _TICK = 1.0
-"""Seconds after which it is shown again although nothing came: time goes on."""
+"""Seconds after which it is drawn again without new results, for its clock."""
 
 
 class ProgressDisplay(Protocol):
-    """Shows progress where somebody sees it.
-
-    ``ProgressLine`` does on a terminal, ``ProgressCell`` in a notebook.
-    """
+    """A place for progress: ``ProgressLine`` or ``ProgressCell``."""
 
     def show(self, bars: Bars) -> None:
-        """Shows how far it is."""
+        """Draws the bars."""
         ...
 
     def hide(self) -> None:
-        """Wipes it, until it is shown again; also twice, and from any thread."""
+        """Removes them until the next drawing; from any thread."""
         ...
 
 
 def display_here() -> ProgressDisplay | None:
-    """Chooses the form of progress for this process; None where nobody looks."""
+    """Returns the place for progress in this process; None if there is none."""
     if is_terminal(sys.stderr):
         return ProgressLine()
     if "ipykernel" in sys.modules:
@@ -53,50 +50,49 @@ def display_here() -> ProgressDisplay | None:
     return None
 
 
-def progress_of(asked: bool | str, total: int | None) -> Progress | None:  # noqa: FBT001  # of the one that is called
-    """The progress that somebody has asked for; None where nobody would see it.
+def progress_of(label: bool | str, total: int | None) -> Progress | None:  # noqa: FBT001  # the option
+    """Makes the progress for an option; None if there is no place to show it.
 
     Args:
-        asked: True, False, or a label.
-        total: How many results there will be, or None if that is unknown.
+        label: True, False, or a label.
+        total: The number of results, or None if it is unknown.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The label is something else.
     """
-    if not isinstance(cast("object", asked), bool | str):
+    if not isinstance(cast("object", label), bool | str):
         raise TypeError(
-            f"progress takes True, False or a label for it, not {asked!r} "
-            f"({type(asked).__name__})"
+            f"progress takes True, False or a label for it, not {label!r} "
+            f"({type(label).__name__})"
         )
-    display = None if asked is False else display_here()
+    display = None if label is False else display_here()
     if display is None:
         return None
-    return Progress(display, asked if isinstance(asked, str) else "", total)
+    return Progress(display, label if isinstance(label, str) else "", total)
 
 
 def total_of(iterables: Iterable[object]) -> int | None:
-    """How many calls iterables make, of which the shortest counts; None if unknown."""
-    given = list(iterables)
-    known = [len(each) for each in given if isinstance(each, Sized)]
-    return min(known, default=None) if len(known) == len(given) else None
+    """Returns the length of the shortest iterable; None if one is unknown."""
+    listed = list(iterables)
+    lengths = [len(each) for each in listed if isinstance(each, Sized)]
+    return min(lengths, default=None) if len(lengths) == len(listed) else None
 
 
 class Progress:
-    """Counts the results of one iterator, and shows how many there are.
+    """Counts the results of one iterator, and shows their number.
 
-    It is shown at most ten times a second, and while a result is waited for once a
-    second; what is over within a tenth of a second is never shown, and rich is not
-    imported for it. There is no thread and no task: whoever waits for a result looks up
-    in between.
+    It is drawn at most ten times a second, and once a second without new results. An
+    iteration of less than a tenth of a second is never shown, and rich is not imported
+    for it. There is no thread and no task: the wait for a result draws it in between.
 
     Args:
-        display: Where it is shown. It is wiped when this is gone, too.
-        label: What it is called.
-        total: How many results there will be, or None if that is unknown.
+        display: The place for it, which is cleared with this object.
+        label: Its label.
+        total: The number of results, or None if it is unknown.
         clock: The time in seconds. Default: None, for that of the system.
 
     Attributes:
-        ready: Gives how many results are there that nobody has taken.
+        ready: Returns the number of results that were not taken.
     """
 
     def __init__(
@@ -107,7 +103,7 @@ class Progress:
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._display = display
-        self._label = " ".join(label.split())  # it is one line, whatever was given
+        self._label = " ".join(label.split())  # on one line
         self._total = total
         self._clock = clock or time.monotonic
         self._bars: Bars | None = None
@@ -115,11 +111,11 @@ class Progress:
         self.ready: Callable[[], int] = int
         self._begun = self._shown = self._clock()
         self._next = self._begun + PERIOD
-        # Also at the end of the interpreter, which may print an error behind it.
+        # At the end of the interpreter too, which may print an error after it.
         weakref.finalize(self, display.hide)
 
     def look(self) -> float:
-        """Shows what is due; gives the seconds after which to look again."""
+        """Draws it if that is due; returns the seconds until the next drawing."""
         now = self._clock()
         if now >= self._next:
             if self._bars is None:
@@ -137,7 +133,7 @@ class Progress:
         self.look()
 
     def hide(self) -> None:
-        """Wipes it, until something is shown again."""
+        """Removes it until the next drawing."""
         self._display.hide()
 
     def _all_done(self) -> int:
@@ -145,12 +141,12 @@ class Progress:
         return done if self._total is None else min(done, self._total)
 
     def followed(self, steps: Steps[bool]) -> Steps[bool]:
-        """The same wait for results, with progress shown meanwhile.
+        """Runs a wait for results, and draws the progress meanwhile.
 
-        What the wait raises is shown to the user, with no line in between.
+        It is removed before an error, so that it is not between the lines of that.
 
         Args:
-            steps: The wait; it gives False if there is no further result.
+            steps: The wait; it returns False if there are no more results.
         """
         try:
             while True:
@@ -171,15 +167,15 @@ class Progress:
 def bars_of(
     label: str, total: int | None, begun: float, clock: Callable[[], float]
 ) -> Bars:
-    """Makes the bars that rich draws: those of one progress.
+    """Makes the bars of one progress for rich.
 
     Args:
-        label: What it is called.
-        total: How many results there will be, or None if that is unknown.
+        label: Its label.
+        total: The number of results, or None if it is unknown.
         begun: When it began, by the clock.
         clock: The time in seconds.
     """
-    from rich import progress  # noqa: PLC0415  # what is over soon needs none
+    from rich import progress  # noqa: PLC0415  # short iterations do not need it
 
     bars = progress.Progress(
         progress.TextColumn("{task.description}", markup=False),
@@ -197,11 +193,11 @@ def bars_of(
 
 @contextlib.contextmanager
 def shown_while(label: str, after: float = 1.0) -> Generator[None]:
-    """Shows what takes so long, on the running loop, if it takes longer.
+    """Shows a label and the time during a block, on the running loop.
 
     Args:
-        label: What it is.
-        after: Seconds for which it is not shown.
+        label: The label.
+        after: Seconds until it is shown.
     """
     display = display_here()
     if display is None:

@@ -1,7 +1,4 @@
-"""Shows progress in the output of a notebook's cell.
-
-IPython is there, and does it: no other package is needed.
-"""
+"""Shows progress in the output of a notebook's cell, by IPython."""
 
 from __future__ import annotations
 
@@ -16,16 +13,16 @@ if TYPE_CHECKING:
 
 
 def cell_of_notebook() -> ProgressCell | None:
-    """The form of progress in a notebook; None where this is no kernel of one."""
+    """Returns the place for progress in a notebook; None outside of a kernel."""
     shell = shell_of_kernel()
     return None if shell is None else ProgressCell(shell.display_pub)
 
 
 class ProgressCell:
-    """Shows one progress where the cell that begins it shows its output.
+    """Shows one progress in the output of the cell that begins it.
 
     Args:
-        publisher: What IPython shows all output of the kernel by.
+        publisher: IPython's publisher of output.
     """
 
     def __init__(self, publisher: Any) -> None:
@@ -33,13 +30,13 @@ class ProgressCell:
         self._display_id = ""
 
     def show(self, bars: Bars) -> None:
-        """Shows how far it is."""
+        """Draws the bars."""
         task = bars.tasks[0]
         text = f"{task.description} {task.completed:g}/{task.total or '?'}".strip()
         self._put({"text/plain": text, "text/html": html_of(bars)})
 
     def hide(self) -> None:
-        """Leaves an empty output, until it is shown again."""
+        """Clears the output until the next drawing."""
         if self._display_id:
             self._put({"text/plain": "", "text/html": ""})
 

@@ -1,9 +1,9 @@
-"""Shows progress on the terminal, below what the program prints: rich draws it.
+"""Shows progress on the terminal, below the program's output: rich draws it.
 
-While a bar is there, ``sys.stdout`` and ``sys.stderr`` are rich's streams, which print
-above it. So neither what actors print, which the owner writes there, nor what the
-program prints in its loop breaks it. Handlers of the root logger that write to one of
-the two are given the same streams meanwhile: actors log there, too.
+While a bar is shown, ``sys.stdout`` and ``sys.stderr`` are rich's streams, which print
+above it. So the output of actors and of the program does not break it. Handlers of the
+root logger that write to one of the two get the same streams meanwhile, as actors log
+there too.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether somebody sees a stream on a terminal; False for one that is closed."""
-    # Before rich 15 its own stream does not tell what it stands for.
+    """Whether a stream is a terminal; False for a closed one."""
+    # Before rich 15 its stream has no isatty() of the real one.
     stream = getattr(stream, "rich_proxied_file", stream)
     try:
         return stream is not None and stream.isatty()
@@ -32,25 +32,25 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 class ProgressLine:
-    """Shows one progress on the terminal; several stand below one another."""
+    """Shows one progress on the terminal, several below one another."""
 
     _lock: ClassVar = threading.RLock()  # a finalizer may run in the middle
     _shown: ClassVar[dict[ProgressLine, Bars]] = {}
     _live: ClassVar[Live | None] = None
 
     def show(self, bars: Bars) -> None:
-        """Shows how far it is."""
-        with self._lock, _unseen():
+        """Draws the bars."""
+        with self._lock, _without_terminal():
             self._shown[self] = bars
             if ProgressLine._live is None:
-                ProgressLine._live = self._begun()
+                ProgressLine._live = self._new_live()
                 with _handlers_follow():
                     ProgressLine._live.start()
             ProgressLine._live.refresh()
 
     def hide(self) -> None:
-        """Wipes it, until it is shown again."""
-        with self._lock, _unseen():
+        """Removes them until the next drawing."""
+        with self._lock, _without_terminal():
             live = ProgressLine._live
             if live is None or self not in self._shown:
                 return
@@ -65,11 +65,11 @@ class ProgressLine:
                 del self._shown[self]
                 live.refresh()
 
-    def _begun(self) -> Live:
-        from rich.console import Group  # noqa: PLC0415  # what is over soon needs none
-        from rich.live import Live  # noqa: PLC0415  # see above
+    def _new_live(self) -> Live:
+        from rich.console import Group  # noqa: PLC0415  # short iterations do not need it
+        from rich.live import Live  # noqa: PLC0415  # short iterations do not need it
 
-        from actorlib._rows.tables import console  # noqa: PLC0415  # see above
+        from actorlib._rows.tables import console  # noqa: PLC0415  # short iterations do not need it
 
         return Live(
             get_renderable=lambda: Group(*self._shown.values()),
@@ -82,20 +82,20 @@ class ProgressLine:
 
 @contextlib.contextmanager
 def _handlers_follow() -> Generator[None]:
-    """Has handlers of standard streams write to what takes their place."""
+    """Lets handlers of standard streams write to the streams that replace these."""
     before = sys.stdout, sys.stderr
     try:
         yield
     finally:
         for handler in logging.getLogger().handlers:
             if isinstance(handler, logging.StreamHandler):
-                given = cast("logging.StreamHandler[Any]", handler)
+                stream_handler = cast("logging.StreamHandler[Any]", handler)
                 for old, new in zip(before, (sys.stdout, sys.stderr), strict=True):
-                    if given.stream is old:
-                        given.setStream(new)
+                    if stream_handler.stream is old:
+                        stream_handler.setStream(new)
                         break
 
 
-def _unseen() -> contextlib.suppress:
-    """Lets the program go on where the terminal is gone."""
+def _without_terminal() -> contextlib.suppress:
+    """Lets the program go on if the terminal is gone."""
     return contextlib.suppress(OSError, ValueError)

@@ -1,9 +1,9 @@
-"""A queue that the owner and any number of actors share: one actor stands behind it.
+"""A queue that the program and any number of actors share, in an actor of its own.
 
-What every method gives is an ObjectRef: ``await q.get()`` where a loop runs,
-``q.get().get()`` in plain methods of actors. The item of a get is the ref's alone, so
-one that nobody can take any more, because the wait was cancelled or given up, goes back
-to its place: ``QueueClient``, each process's connection to the queue, does that.
+Every method returns an ObjectRef: ``await q.get()`` where a loop runs,
+``q.get().get()`` in plain methods of actors. Only the ref of a get has its item. If the
+wait is cancelled or the ref is dropped, ``QueueClient``, the connection of each process
+to the queue, puts the item back to its place.
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ _NOT_SENDABLE = (
 
 
 class QueueRef(ObjectRef[R]):
-    """The answer of a queue; its item is decoded when it is taken, and else put back.
+    """The answer of a queue; an item that is not taken is put back.
 
     Args:
         client: The client of the queue that made the call.
         call_ref: The ref of the call to the queue's actor.
-        refusal: Makes the error that it fails with if the answer is no.
+        refusal: Makes the error of a refused call.
         many: Whether the answer is a list of items.
     """
 
     __slots__ = (
+        "_call_ref",
         "_client",
+        "_error",
         "_items",
         "_many",
         "_refusal",
-        "_trouble",
-        "_under",
         "_value",
     )
 
@@ -96,7 +96,7 @@ class QueueRef(ObjectRef[R]):
         self._error: SerializationError | None = None
 
     def _settle(self, answer: Any) -> None:
-        """Takes the answer of the queue's actor."""
+        """Sets the answer of the queue's actor."""
         if answer is None or answer is False:
             self.set_exception(self._refusal())
             return
@@ -106,7 +106,7 @@ class QueueRef(ObjectRef[R]):
 
     @property
     def awaited_calls(self) -> tuple[tuple[int, ...], int]:
-        """The call to the queue's actor; ``call`` is a number of the client's own."""
+        """The call to the queue's actor; ``call`` is a number of the client."""
         return self._call_ref.awaited_calls
 
     def __await__(self) -> Generator[Any, None, R]:
@@ -115,7 +115,7 @@ class QueueRef(ObjectRef[R]):
         return self.result()
 
     def result(self) -> R:
-        """The item; it is decoded here when it is asked for first.
+        """Returns the item, which is decoded the first time.
 
         Raises:
             SerializationError: It cannot be loaded here.
@@ -132,29 +132,29 @@ class QueueRef(ObjectRef[R]):
             values = [decode(payload) for _, payload, _ in items]
             self._value = values if self._many else values[0]
         except Exception as error:  # noqa: BLE001  # it runs the user's code
-            trouble = SerializationError(f"the item cannot be loaded here: {error}")
-            trouble.__cause__ = error
-            self._error = trouble
-        self._items = None  # it is taken, also if it cannot be decoded
+            failure = SerializationError(f"the item cannot be loaded here: {error}")
+            failure.__cause__ = error
+            self._error = failure
+        self._items = None  # it is taken, even if it cannot be decoded
 
     def __del__(self) -> None:
         if self._items is not None:
             self._client.put_back(self._items)
         elif not self.done():
             self._client.give_up(self.call)
-        super().__del__()  # type: ignore[misc]  # pyright: ignore  # noqa: PGH003  # it logs errors that nobody has seen
+        super().__del__()  # type: ignore[misc]  # pyright: ignore  # noqa: PGH003  # it logs errors that no caller has received
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(_NOT_SENDABLE)
 
 
 def _call_ref_of(reply: QueueRef[Any]) -> ObjectRef[Any]:
-    """The ref of the call to the queue's actor behind what a queue gave."""
+    """Returns the ref of the call to the queue's actor."""
     return reply._call_ref  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 class QueueClient:
-    """One process's end of a queue: it asks the actor, and is its refs' Replier."""
+    """Connects one process to a queue; the result owner of its refs."""
 
     def __init__(self, actor: ActorHandle[Any]) -> None:
         self.actor = actor
@@ -163,7 +163,7 @@ class QueueClient:
         self._own = None if own is None else bytes.fromhex(own)
         self._name = os.urandom(8)
         self._count = itertools.count(1)
-        # Weak for gets: an item that nobody waits for stays in the queue.
+        # Weak for gets: without a ref, the item remains in the queue.
         self._refs: dict[int, QueueRef[Any] | weakref.ref[QueueRef[Any]]] = {}
         self._unsent: deque[tuple[str, object]] = deque()
 
@@ -174,39 +174,39 @@ class QueueClient:
     ) -> QueueRef[None]:
         number = self._next()
         _, payload, handles = self._encoded(item)
-        asked = self.actor.put.remote(self._token(number), timeout, payload, handles)
-        reply: QueueRef[None] = QueueRef(self, asked, refusal, many=False)
+        call_ref = self.actor.put.remote(self._token(number), timeout, payload, handles)
+        reply: QueueRef[None] = QueueRef(self, call_ref, refusal, many=False)
         self._refs[number] = reply
-        return self._asked(number, reply)
+        return self._bind(number, reply)
 
     def put_all(
         self, items: list[Any], refusal: Callable[[], Exception]
     ) -> QueueRef[None]:
         number = self._next()
-        asked = self.actor.put_all.remote([self._encoded(item) for item in items])
-        reply: QueueRef[None] = QueueRef(self, asked, refusal, many=False)
+        call_ref = self.actor.put_all.remote([self._encoded(item) for item in items])
+        reply: QueueRef[None] = QueueRef(self, call_ref, refusal, many=False)
         self._refs[number] = reply
-        return self._asked(number, reply)
+        return self._bind(number, reply)
 
     def get(
         self, timeout: float | None, refusal: Callable[[], Exception]
     ) -> QueueRef[Any]:
         number = self._next()
-        asked = self.actor.get.remote(self._token(number), timeout, self._own)
-        reply: QueueRef[Any] = QueueRef(self, asked, refusal, many=False)
+        call_ref = self.actor.get.remote(self._token(number), timeout, self._own)
+        reply: QueueRef[Any] = QueueRef(self, call_ref, refusal, many=False)
         self._refs[number] = weakref.ref(reply)
-        return self._asked(number, reply)
+        return self._bind(number, reply)
 
     def get_many(
         self, number_of_items: int, refusal: Callable[[], Exception]
     ) -> QueueRef[list[Any]]:
         number = self._next()
-        asked = self.actor.get_many.remote(number_of_items)
-        reply: QueueRef[list[Any]] = QueueRef(self, asked, refusal, many=True)
+        call_ref = self.actor.get_many.remote(number_of_items)
+        reply: QueueRef[list[Any]] = QueueRef(self, call_ref, refusal, many=True)
         self._refs[number] = weakref.ref(reply)
-        return self._asked(number, reply)
+        return self._bind(number, reply)
 
-    def _asked(self, number: int, reply: QueueRef[R]) -> QueueRef[R]:
+    def _bind(self, number: int, reply: QueueRef[R]) -> QueueRef[R]:
         reply.bind(self, number)
         call_ref = _call_ref_of(reply)
         call_ref.watch(partial(self._answered, number, call_ref))
@@ -218,7 +218,7 @@ class QueueClient:
         return cast("ObjectRef[Any]", getattr(self.actor, method).remote())
 
     def _next(self) -> int:
-        if self._unsent:  # a get that was given up must not take what is put now
+        if self._unsent:  # a withdrawn get must not take an item that is put now
             self._send_unsent()
         return next(self._count)
 
@@ -226,49 +226,53 @@ class QueueClient:
         return self._name + number.to_bytes(8, "big")
 
     def _encoded(self, item: object) -> list[Any]:
-        """The item, which only its taker decodes, and the handles that are in it."""
+        """Encodes an item, with the handles in it; only its taker decodes it."""
         if isinstance(item, ObjectRef):
             raise TypeError(
                 f"a queue takes values, not refs: await {item!r}, and put its value"
             )
         try:
-            with collecting_ids(self._engine) as loans:
+            with collecting_ids(self._engine) as ids:
                 payload = with_own_buffers(encode(item))
         except Exception as error:
             raise SerializationError(
                 f"the item, a {type(item).__qualname__}, cannot be sent to another "
                 f"process: {error}"
             ) from error
-        # Handles of refs and blocks, too: they keep them alive by their ids.
-        holds = [HandlePin(self._engine, ActorId(loan), NO_METHODS) for loan in loans]
-        handles = [ActorHandle[Any](hold) for hold in holds] or None
+        # Handles for the ids of refs and blocks too: they keep them alive.
+        pins = [HandlePin(self._engine, ActorId(each), NO_METHODS) for each in ids]
+        handles = [ActorHandle[Any](pin) for pin in pins] or None
         if type(payload) is list:
             return [0, [pickle.PickleBuffer(part) for part in payload], handles]
         return [0, payload, handles]
 
-    def _answered(self, number: int, asked: ObjectRef[Any]) -> None:
+    def _answered(self, number: int, call_ref: ObjectRef[Any]) -> None:
         entry = self._refs.pop(number, None)
         reply = entry() if isinstance(entry, weakref.ref) else entry
         error: BaseException | None = TaskCancelledError("the call was cancelled")
-        if not asked.cancelled():
-            error = asked.exception()
+        if not call_ref.cancelled():
+            error = call_ref.exception()
         if reply is None or reply.done():
-            if error is None and isinstance(answer := asked.result(), list) and answer:
+            if (
+                error is None
+                and isinstance(answer := call_ref.result(), list)
+                and answer
+            ):
                 items = cast("list[Any]", answer)
                 self.put_back(items if isinstance(items[0], list) else [items])
             return
-        with suppress(InvalidStateError):  # another thread cancels it right now
+        with suppress(InvalidStateError):  # another thread is cancelling it
             if error is None:
-                reply._settle(asked.result())  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+                reply._settle(call_ref.result())  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
                 return
             reply.set_exception(error)
             if isinstance(error, ActorDiedError) and error.exit.cause == "asked":
-                reply.exception()  # seen: the user has ended the queue
+                reply.exception()  # not logged: the user has ended the queue
 
-    # Also from destructors.
+    # These may be called from destructors.
 
     def put_back(self, items: list[Any]) -> None:
-        """Puts items back that were taken and not used."""
+        """Puts unused items back to their places."""
         back = [
             [
                 place,
@@ -282,32 +286,32 @@ class QueueClient:
         self._send_soon("put_back", back)
 
     def give_up(self, number: int) -> None:
-        """Withdraws a call that nobody waits for any more."""
+        """Withdraws a call whose ref was dropped."""
         self._send_soon("withdraw", self._token(number))
 
-    def _send_soon(self, method: str, what: object) -> None:
-        self._unsent.append((method, what))
+    def _send_soon(self, method: str, argument: object) -> None:
+        self._unsent.append((method, argument))
         self._engine.later(self._send_unsent)
 
     def _send_unsent(self) -> None:
         while self._unsent:
-            with suppress(IndexError):  # another thread was quicker
-                method, what = self._unsent.popleft()
+            with suppress(IndexError):  # another thread was faster
+                method, argument = self._unsent.popleft()
                 with suppress(ActorlibError, RuntimeError):  # the queue is gone
-                    ref = getattr(self.actor, method).remote(what)
+                    ref = getattr(self.actor, method).remote(argument)
                     ref.add_done_callback(mark_seen)
 
     # For its refs; see ResultOwner.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops waiting; see ResultOwner."""
-        del recursive  # nothing was called for it
+        del recursive  # the queue makes no calls
         self._refs.pop(call, None)
         self._unsent.append(("withdraw", self._token(call)))
         self._send_unsent()
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """Gives the call up as soon as nobody holds the ref; see ResultOwner."""
+        """Withdraws the call as soon as the ref is dropped; see ResultOwner."""
         if ref.call in self._refs:
             self._refs[ref.call] = weakref.ref(cast("QueueRef[Any]", ref))
 
@@ -341,26 +345,24 @@ _GRACE = 5.0
 
 @public("actorlib")
 class Queue(Generic[T]):
-    """A first-in, first-out queue, kept by an actor of its own; travels as an argument.
+    """A first-in, first-out queue in an actor; it can be passed as an argument.
 
-    Await what its methods give, ``item = await q.get()``; in plain methods of actors
-    write ``item = q.get().get()``. Items of one producer come in the order in which it
-    put them. Nobody who waits keeps others from going on.
+    Its methods return refs: ``item = await q.get()``; in plain methods of actors write
+    ``item = q.get().get()``. Items of one producer arrive in the order of its puts.
+    Waiting calls do not block others.
 
-    A get that is cancelled, or whose ref nobody holds any more, takes no item; a put
-    that is cancelled while it waits for room puts none. An actor that dies while it
-    waits takes none either; an item that was on its way to a process that dies, or was
-    taken by it, is gone with it, and so is what waits for a process whose actor is
-    restarted. If the queue's own actor dies, everything in the queue is lost: all
-    methods fail with ActorDiedError or, if its options restart the actor, go on with an
-    empty queue.
+    A get that is cancelled, or whose ref is dropped, takes no item; a put that is
+    cancelled while it waits for room puts none. A get of an actor that dies takes none
+    either. An item that was sent to a process is lost if the process dies, and so is an
+    item that waits for an actor that is restarted. If the queue's own actor dies, all
+    items are lost: all methods fail with ActorDiedError or, if its options restart the
+    actor, go on with an empty queue.
 
     Args:
-        maxsize: How many items it may have, or 0 for any number. Default: 0.
-        actor_options: Options of its actor by name, each of those that
-            ``ActorClass.options`` lists. It asks for nothing unless they say so. With
-            a ``name`` and ``get_if_exists`` the queue of that name, which may be there
-            already. Default: None, for none.
+        maxsize: The largest number of items, or 0 for any number. Default: 0.
+        actor_options: Options of its actor by name, see ``ActorClass.options``. By
+            default it asks for no resources. With a ``name`` and ``get_if_exists`` it
+            is the existing queue of that name, if there is one. Default: None.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -387,20 +389,20 @@ class Queue(Generic[T]):
                 "actor_options takes a dict of options, for example {'num_cpus': 1}, "
                 f"not {actor_options!r} ({type(actor_options).__name__})"
             )
-        made = cast("ActorClass[..., Any]", QueueActor).options(
+        actor_class = cast("ActorClass[..., Any]", QueueActor).options(
             **cast("Any", actor_options or {})
         )
-        self._client = QueueClient(made.remote(maxsize))
+        self._client = QueueClient(actor_class.remote(maxsize))
         self._maxsize = maxsize
 
     @property
     def actor(self) -> ActorHandle[Any]:
-        """The handle of the actor behind it."""
+        """The handle of its actor."""
         return self._client.actor
 
     @property
     def maxsize(self) -> int:
-        """How many items it may have, or 0."""
+        """The largest number of items, or 0."""
         return self._maxsize
 
     def __repr__(self) -> str:
@@ -418,12 +420,12 @@ class Queue(Generic[T]):
         """Puts an item at the end; waits while there is no room.
 
         Args:
-            item: Sent by value, as the arguments of calls are.
+            item: The item, sent by value.
             block: False fails at once if there is no room. Default: True.
-            timeout: Seconds to wait for room at the most, or None. Default: None.
+            timeout: The seconds to wait for room, or None. Default: None.
 
         Returns:
-            A ref that is done when the item is in the queue; you need not await it. It
+            A ref that is done when the item is in the queue; it need not be awaited. It
             fails with Full if there is no room in time.
 
         Raises:
@@ -443,11 +445,11 @@ class Queue(Generic[T]):
 
         Args:
             block: False fails at once if there is none. Default: True.
-            timeout: Seconds to wait for one at the most, or None. Default: None.
+            timeout: The seconds to wait for one, or None. Default: None.
 
         Returns:
-            The item, to be awaited; nobody else gets it while the ref is held. It fails
-            with Empty if there is none in time.
+            A ref of the item, which belongs to this ref as long as that exists. It
+            fails with Empty if there is no item in time.
 
         Raises:
             TypeError: An argument has the wrong type.
@@ -468,27 +470,27 @@ class Queue(Generic[T]):
         """Puts several items at the end, or none of them and fails with Full.
 
         Args:
-            items: Each is sent by value, as the arguments of calls are.
+            items: The items, each sent by value.
 
         Raises:
-            TypeError: It is no iterable.
+            TypeError: It is not iterable.
         """
         if not isinstance(cast("object", items), Iterable):
             raise TypeError(
                 "put_nowait_batch() takes an iterable of items, such as a list, not "
                 f"{items!r} ({type(items).__name__})"
             )
-        given = list(items)
-        return self._client.put_all(given, partial(self._full_for, len(given)))
+        listed = list(items)
+        return self._client.put_all(listed, partial(self._full_for, len(listed)))
 
     def get_nowait_batch(self, num_items: int) -> ObjectRef[list[T]]:
-        """Takes so many items from the front, or none and fails with Empty.
+        """Takes a number of items from the front, or none and fails with Empty.
 
         Args:
-            num_items: How many, 0 or more.
+            num_items: The number, 0 or more.
 
         Raises:
-            TypeError: It is no number.
+            TypeError: It is not a number.
             ValueError: It is negative.
         """
         check_count("num_items", num_items, 0)
@@ -500,40 +502,40 @@ class Queue(Generic[T]):
     get_nowait_async = get_nowait
 
     def qsize(self) -> ObjectRef[int]:
-        """Tells how many items there are."""
+        """Returns the number of items."""
         return self._client.query("qsize")
 
     size = qsize
 
     def empty(self) -> ObjectRef[bool]:
-        """Tells whether there is no item."""
+        """Returns whether there are no items."""
         return self._client.query("empty")
 
     def full(self) -> ObjectRef[bool]:
-        """Tells whether there is no room."""
+        """Returns whether there is no room."""
         return self._client.query("full")
 
     def shutdown(self, grace: float = _GRACE) -> Waiting[None]:
-        """Ends the queue's actor when it has done what it was sent.
+        """Ends the queue's actor after its calls.
 
-        Whoever waits, and whoever uses the queue later, gets ActorDiedError. Items that
-        are in it are gone.
+        Waiting calls and later ones fail with ActorDiedError. The items in the queue
+        are lost.
 
         Args:
-            grace: Seconds that it is given to serve what it was sent. Default: 5.0.
+            grace: The seconds for calls that were made before. Default: 5.0.
 
         Returns:
-            To be awaited, or ``get()``; done when its process is gone.
+            A wait until its process is gone: await it, or call ``get()``.
 
         Raises:
-            TypeError: It is no number.
+            TypeError: It is not a number.
             ValueError: It is negative.
         """
         check_seconds("grace", grace)
-        return Waiting(_ended(self._client.actor, grace))
+        return Waiting(_end(self._client.actor, grace))
 
     def _full(self, timeout: float | None) -> Full:
-        late = f" and had none within {timeout:g} s" if timeout else ""
+        late = f" and stayed full for {timeout:g} s" if timeout else ""
         return Full(
             f"the queue is full: it has room for {self._maxsize} items{late}. Take "
             "some, or make it with a larger maxsize"
@@ -549,7 +551,7 @@ class Queue(Generic[T]):
 def _load(actor: ActorHandle[Any], maxsize: int) -> Queue[Any]:
     queue = cast("Queue[Any]", Queue.__new__(Queue))
     queue._client = QueueClient(actor)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    queue._maxsize = maxsize  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
+    queue._maxsize = maxsize  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     return queue
 
 
@@ -569,12 +571,12 @@ def _too_few(number: int) -> Empty:
     return Empty(f"the queue has fewer than {number} items: ask for fewer, or wait")
 
 
-def _ended(actor: ActorHandle[Any], grace: float) -> Steps[None]:
+def _end(actor: ActorHandle[Any], grace: float) -> Steps[None]:
     if grace:
-        served = actor.qsize.remote()
-        served.add_done_callback(mark_seen)
-        yield WaitRequest([served], timeout=grace)
-    hold = pin_of(actor)
-    gone = hold.engine.kill(hold.actor_id)
-    if not gone.done():
-        yield WaitRequest([gone])
+        last_call = actor.qsize.remote()
+        last_call.add_done_callback(mark_seen)
+        yield WaitRequest([last_call], timeout=grace)
+    pin = pin_of(actor)
+    end = pin.engine.kill(pin.actor_id)
+    if not end.done():
+        yield WaitRequest([end])

@@ -1,8 +1,8 @@
-"""The actor behind a ``Queue``: it keeps encoded items, and those who wait for one.
+"""The actor of a ``Queue``: it has the encoded items and the waiting calls.
 
-Its worker loads this file and none of the user's modules: items are decoded by whoever
-takes them. ``Buffer`` decides, in plain values: items keep their place, so one that is
-put back stands before everything that came later.
+Its worker loads this file and none of the user's modules: the takers decode the items.
+``Buffer`` decides, in plain values: items keep their place, so an item that is put back
+is before all later ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
     """The answer to a waiting put or get.
 
     Attributes:
-        token: That of the call.
+        token: The token of the call.
         items: The items for a get; None for a put.
     """
 
@@ -40,10 +40,10 @@ class Answer(NamedTuple):
 
 
 class Buffer:
-    """The items of a queue, in order, and the calls that wait.
+    """The items of a queue, in order, and the waiting calls.
 
     Args:
-        maxsize: How many there may be; 0 for any number.
+        maxsize: The largest number of items; 0 for any number.
     """
 
     def __init__(self, maxsize: int) -> None:
@@ -62,41 +62,41 @@ class Buffer:
         return 0 < self._maxsize <= len(self._items)
 
     def put(self, token: Token, item: Item) -> list[Answer]:
-        """Puts an item at the end, or waits for room behind those that do."""
+        """Puts an item at the end, or waits for room behind earlier puts."""
         if self._putters or self.is_full:
             self._putters[token] = item
             return []
         return [*self._accept([item]), Answer(token, None)]
 
     def put_all(self, items: list[Item]) -> list[Answer] | None:
-        """Puts several items, or none of them: None, if there is no room for all."""
+        """Puts several items; returns None if there is no room for all."""
         room = self._maxsize - len(self._items)
         if self._maxsize and (self._putters or len(items) > room):
             return None
         return self._accept(items)
 
     def put_back(self, items: list[Item]) -> list[Answer]:
-        """Puts what was taken, and not used, where it was, also if there is no room.
+        """Puts unused items back to their places, even if there is no room.
 
-        Whoever waits longest gets what stood first.
+        The call that has waited longest gets the first item.
         """
         self._items = deque(sorted([*self._items, *items], key=_place_of))
         return self._deal()
 
     def get(self, token: Token) -> list[Answer]:
-        """Takes the first item, or waits for one behind those that do."""
+        """Takes the first item, or waits for one behind earlier gets."""
         self._getters[token] = None
         return self._deal()
 
     def get_many(self, number: int) -> tuple[list[Item] | None, list[Answer]]:
-        """Takes so many items, or None if there are not so many."""
+        """Takes a number of items; returns None if there are fewer."""
         if number > len(self._items):
             return None, []
-        taken = [self._items.popleft() for _ in range(number)]
-        return taken, self._refill()
+        items = [self._items.popleft() for _ in range(number)]
+        return items, self._refill()
 
     def leave(self, token: Token) -> None:
-        """Removes a call that waits; harmless if it does not."""
+        """Removes a call, if it waits."""
         self._getters.pop(token, None)
         self._putters.pop(token, None)
 
@@ -106,7 +106,7 @@ class Buffer:
         return self._deal()
 
     def _deal(self) -> list[Answer]:
-        """Gives items to the gets that wait, and their room to the puts that wait."""
+        """Passes items to waiting gets, and the room to waiting puts."""
         answers: list[Answer] = []
         while self._items and self._getters:
             token = next(iter(self._getters))
@@ -131,12 +131,12 @@ def _place_of(item: Item) -> int:
 _MANY = 1 << 30
 
 
-@remote(max_concurrency=_MANY)  # a call that waits holds up no others
+@remote(max_concurrency=_MANY)  # a waiting call blocks no others
 class QueueActor:
-    """Serves a queue; see ``Queue`` for what it promises.
+    """Serves a queue; see ``Queue``.
 
     Args:
-        maxsize: How many items it may have; 0 for any number.
+        maxsize: The largest number of items; 0 for any number.
     """
 
     def __init__(self, maxsize: int) -> None:
@@ -147,19 +147,19 @@ class QueueActor:
     async def put(
         self, token: bytes, limit: float | None, payload: Any, handles: Any
     ) -> bool:
-        """Puts an item; False if there is no room in time.
+        """Puts an item; returns False if there is no room in time.
 
         Args:
-            token: That of the call.
-            limit: Seconds to wait for room, or None for ever.
+            token: The token of the call.
+            limit: Seconds to wait for room, or None for no limit.
             payload: The item in bytes, or in several buffers.
-            handles: The handles in it, held while it is here.
+            handles: The handles in it, which are kept with it.
         """
         answers = self._buffer.put(token, [0, payload, handles])
         return await self._answered(token, limit, answers) is not None
 
     async def put_all(self, items: list[list[Any]]) -> bool:
-        """Puts several items, or none of them if there is no room for all."""
+        """Puts several items, or returns False if there is no room for all."""
         answers = self._buffer.put_all(items)
         if answers is None:
             return False
@@ -169,12 +169,12 @@ class QueueActor:
     async def get(
         self, token: bytes, limit: float | None, taker: bytes | None
     ) -> Item | None:
-        """Takes an item; None if there is none in time.
+        """Takes an item; returns None if there is none in time.
 
         Args:
-            token: That of the call.
-            limit: Seconds to wait for one, or None for ever.
-            taker: The actor that calls, or None for the owner.
+            token: The token of the call.
+            limit: Seconds to wait for one, or None for no limit.
+            taker: The calling actor, or None for the program.
         """
         answers = self._buffer.get(token)
         if taker is not None:
@@ -186,7 +186,7 @@ class QueueActor:
         return _sendable(items[0]) if items else None
 
     async def get_many(self, number: int) -> list[Item] | None:
-        """Takes so many items; None if there are not so many."""
+        """Takes a number of items; returns None if there are fewer."""
         items, answers = self._buffer.get_many(number)
         self._give(answers)
         if items is None:
@@ -194,29 +194,29 @@ class QueueActor:
         return [_sendable(item) for item in items]
 
     async def put_back(self, items: list[Item]) -> None:
-        """Puts what was taken, and not used, where it was."""
+        """Puts unused items back to their places."""
         self._give(self._buffer.put_back(items))
 
     async def withdraw(self, token: bytes) -> None:
-        """Gives up a call that waits."""
+        """Removes a waiting call."""
         self._expire(token)
 
     async def qsize(self) -> int:
-        """Tells how many items there are."""
+        """Returns the number of items."""
         return len(self._buffer)
 
     async def empty(self) -> bool:
-        """Whether there is none."""
+        """Returns whether there are no items."""
         return not self._buffer
 
     async def full(self) -> bool:
-        """Tells whether there is no room."""
+        """Returns whether there is no room."""
         return self._buffer.is_full
 
     async def _answered(
         self, token: Token, limit: float | None, answers: list[Answer]
     ) -> list[Item] | None:
-        """Waits for an answer: a list, or None if it does not come in time."""
+        """Waits for an answer: a list, or None if it does not arrive in time."""
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[list[Item] | None] = loop.create_future()
         self._waiting[token] = waiting
@@ -246,7 +246,7 @@ class QueueActor:
     def _give(self, answers: Iterable[Answer], caller: Token | None = None) -> None:
         for token, items in answers:
             waiting = self._waiting.pop(token)
-            if waiting.done():  # cancelled in this very turn
+            if waiting.done():  # cancelled in this turn of the loop
                 self._give(self._buffer.put_back(items or []))
                 continue
             taker = self._taker.get(token)
@@ -255,10 +255,10 @@ class QueueActor:
             waiting.set_result(items or [])
 
     def _watch(self, taker: bytes, items: list[Item]) -> None:
-        """Puts items back if the actor that waited for them has died meanwhile.
+        """Puts items back if the actor that waited for them has died.
 
-        The question leaves before the items, on the same pipe: an actor that was dead
-        when it was answered has not got them.
+        The request is sent before the items, on the same pipe: an actor that was dead
+        when the request was answered has not received them.
         """
         ready = current_engine().ready(ActorId(taker))
         ready.add_done_callback(partial(self._put_back_if_dead, items))
@@ -269,7 +269,7 @@ class QueueActor:
 
 
 def _sendable(item: Item) -> Item:
-    """The item with its buffers beside the frame instead of copied into it."""
+    """Returns an item whose buffers are sent beside the frame, without a copy."""
     place, payload, handles = item
     if type(payload) is list:
         parts = cast("list[Any]", payload)

@@ -1,7 +1,7 @@
-"""Gathers what a pool's function calls for each value of a chunk into few calls.
+"""Combines the calls of a pool's function for the values of a chunk into few calls.
 
-The function is called with a stand-in for the actor, whose methods record their call
-instead of making it. Neighbouring calls of one method become one call.
+The function is called with a stand-in for the actor, whose methods record their calls
+instead of making them. Neighbouring calls of one method become one call.
 """
 
 from __future__ import annotations
@@ -30,24 +30,19 @@ _RULE = (
 )
 _NOTHING: Any = object()
 _MOST_KEPT = 64
-"""How many methods with options are kept, as the options may differ for each item."""
+"""The limit of cached methods with options, which may differ for each item."""
 
 
 class RecordedCalls:
-    """The calls of one method with so many arguments, for the items of a chunk.
+    """The calls of one method with a number of arguments, for the items of a chunk.
 
-    Each recorded call returns this one object, as one of its own for each call would
-    double the time that a recorded call takes. It is neither a ref nor an argument for
-    another call.
-
-    Args:
-        method: The method.
-        width: How many arguments a call has.
+    All recorded calls return this object: a separate one for each would double the time
+    of a recorded call. It is neither a ref nor an argument for another call.
 
     Attributes:
-        width: See above.
+        width: The number of arguments of a call.
         args: The arguments of all calls, one after the other.
-        taken: How many arguments are those of calls that were made.
+        taken: How many arguments belong to calls that were made.
     """
 
     __slots__ = ("_make", "_method", "args", "taken", "width")
@@ -61,7 +56,7 @@ class RecordedCalls:
 
     @property
     def count(self) -> int:
-        """How many calls were recorded."""
+        """The number of recorded calls."""
         return len(self.args) // self.width
 
     def clear(self) -> None:
@@ -70,17 +65,12 @@ class RecordedCalls:
         self.taken = 0
 
     def make(self, call: MapCall, count: int) -> None:
-        """Makes the next calls, as one call.
-
-        Args:
-            call: Where that is added.
-            count: How many.
-        """
+        """Makes the next ``count`` calls as one call, and adds it to ``call``."""
         args = tuple(self.args[self.taken : self.taken + count * self.width])
         self.taken += len(args)
         if self._make is None:
             try:
-                self._make = self._method._chunk_caller(self.width, stops=False)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # users shall not see it
+                self._make = self._method._chunk_caller(self.width, stops=False)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # not for users
             except TypeError as error:  # the method does not take so many arguments
                 for _ in range(count):
                     call.add_error(error)
@@ -88,7 +78,7 @@ class RecordedCalls:
         call.add_items(self._make, args, self.width)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"{_RULE}, and cannot give that to another call")
+        raise TypeError(f"{_RULE}, and cannot pass it to another call")
 
     def __await__(self) -> NoReturn:
         raise TypeError(f"{_RULE}, and cannot wait for it")
@@ -98,9 +88,9 @@ class RecordedMethod(ActorMethod[..., Any]):
     """A method of a stand-in: ``remote`` records a call.
 
     Args:
-        method: The method; it gives one result.
-        label: Its name, with the options that it is called with.
-        record: Where calls are added.
+        method: The method, whose calls return one result.
+        label: Its name, with the options of its calls.
+        record: The calls of the stand-in.
     """
 
     __slots__ = ("_append", "_calls", "_label", "_method", "_record")
@@ -108,7 +98,7 @@ class RecordedMethod(ActorMethod[..., Any]):
     def __init__(
         self, method: ActorMethod[..., Any], label: str, record: Record
     ) -> None:
-        super().__init__(method._pin, method._callee, method._given)  # noqa: SLF001  # of the same class
+        super().__init__(method._pin, method._callee, method._changes)  # noqa: SLF001  # of the same class
         self._method = method
         self._label = label
         self._record = record
@@ -146,7 +136,7 @@ class RecordedMethod(ActorMethod[..., Any]):
         return self._method._call_chunk(callee, args)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of the same class
 
     def options(self, /, **options: Any) -> Any:
-        """The same method with some options replaced."""
+        """Returns the same method with some options replaced."""
         label = f"{self._label} {sorted(options.items())!r}"
         return _recorded(self._method.options(**options), label, self._record)
 
@@ -178,11 +168,11 @@ class StandIn(ActorHandle[Any]):
         call: MapCall,
         values: Sequence[object],
     ) -> None:
-        """Makes what a function calls for values, in as few calls as can be.
+        """Makes the calls of a function for values, as few as possible.
 
         Args:
-            function: Called with this and each value.
-            call: Where the calls are added.
+            function: Called with this stand-in and each value.
+            call: Gets the calls.
             values: The values.
         """
         if len(self._record) > _MOST_KEPT:
@@ -202,12 +192,12 @@ class StandIn(ActorHandle[Any]):
     def _call_each(
         self, function: Callable[[Any, Any], object], values: Sequence[object]
     ) -> list[object]:
-        """Returns what a function returned for each value, or its error."""
+        """Returns the result of a function for each value, or its error."""
         returned: list[object] = []
-        left = iter(values)
+        remaining = iter(values)
         while len(returned) < len(values):
             try:
-                returned.extend(map(function, repeat(self), left))
+                returned.extend(map(function, repeat(self), remaining))
                 if len(returned) < len(values):
                     returned.append(
                         Raised(RuntimeError("the function raised StopIteration"))
@@ -221,7 +211,7 @@ class StandIn(ActorHandle[Any]):
 
     def _runs_of(self, returned: list[object]) -> list[list[object]]:
         """Returns neighbours that can be one call; all are errors if one was lost."""
-        if all(map(is_, returned, repeat(returned[0]))):  # nearly always, and quicker
+        if all(map(is_, returned, repeat(returned[0]))):  # the usual case, and faster
             runs = [returned]
         else:
             runs = [list(run) for _, run in groupby(returned, id)]
@@ -241,5 +231,5 @@ def _add(call: MapCall, returned: object) -> None:
         return
     try:
         call.add(returned)
-    except TypeError as error:  # it is no ref
+    except TypeError as error:  # it is not a ref
         call.add_error(error)

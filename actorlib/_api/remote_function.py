@@ -1,4 +1,4 @@
-"""Remote functions: each call runs in some process, on a share of its own."""
+"""Remote functions: each call runs in a worker, with its own share of devices."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from actorlib._futures.stream_reader import ObjectRefGenerator
 from actorlib._options.function_options import FunctionSpec, with_given
 from actorlib._options.interface import method_of
 from actorlib._options.runtime_env import resolved_env
+from actorlib.exceptions import UnknownOptionError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
@@ -57,9 +58,9 @@ C = TypeVar("C")
 class RemoteFunction(Generic[P, R]):
     """A function whose calls run in other processes, made by ``.remote(...)``.
 
-    Its code travels by itself if no module has it by its name, with the globals that it
-    uses. It is sent anew when one of those stands for something else than before; what
-    is changed in place is as it was when it was sent.
+    If it cannot be imported by its name, its code is sent, with the globals that it
+    uses. It is sent again when one of those names has another value; a value that was
+    changed in place is not sent again.
 
     Example:
         >>> @actorlib.remote(num_cpus=0.5)
@@ -89,32 +90,33 @@ class RemoteFunction(Generic[P, R]):
         self._engine: Callable[[], Engine] = current_engine
         self._source: CurrentSource[RemoteFunction[P, R]]
         if origin is None:
-            again = functools.partial(_made, function, options)
+            again = functools.partial(_make, function, options)
             self._source = CurrentSource(function, self, again, is_kept_if_mutable=True)
         else:
             self._engine = origin._engine  # noqa: SLF001  # of this class
-            self._source = origin._source  # noqa: SLF001  # likewise
+            self._source = origin._source  # noqa: SLF001  # of this class
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRef[R]:
         """Calls the function; returns at once.
 
-        The call waits until the machine has for it what it asks for.
+        The call waits until the resources that it asks for are free.
 
         Args:
-            *args: Sent by value. An ObjectRef given by itself arrives as its value.
-            **kwargs: Likewise.
+            *args: Positional arguments, sent by value. An argument that is an ObjectRef
+                arrives as its value.
+            **kwargs: Keyword arguments, sent in the same way.
 
         Returns:
-            The result to be awaited. Awaited, it may raise what the function raised,
+            A ref of the result. ``await ref`` may raise an error of the function,
             WorkerCrashedError, or TaskUnschedulableError.
 
         Raises:
             TypeError: The arguments do not fit the function, or they or the function
                 cannot be sent. Nothing was called.
-            NotADirectoryError: Its ``working_dir`` is none.
-            UnsupportedOptionError: The engine cannot do what an option asks.
-            ValueError: It does not fit into the placement group that it is to be in, or
-                it asks for ``torch=True``: call it by ``group.map``.
+            NotADirectoryError: Its ``working_dir`` does not exist.
+            UnsupportedOptionError: The engine does not support an option.
+            ValueError: It does not fit into its placement group, or it has
+                ``torch=True``: call it by ``group.map``.
             RuntimeError: No runtime is running in this process.
         """
         if kwargs or not self._low <= len(args) <= self._high:
@@ -189,32 +191,31 @@ class RemoteFunction(Generic[P, R]):
         on_error: Literal["raise", "return"] = "raise",
         return_exceptions: bool = False,
     ) -> Results[Any]:
-        """Calls the function for each item; the results come in the order of items.
+        """Calls the function for each item; yields the results in the order of items.
 
         ``async for result in function.map(items)``, or a plain ``for`` in plain methods
-        of actors. Each result is given as soon as it and those before it are there.
-        ``await function.map(items)`` gives a list. The first calls are made at once,
+        of actors. Each result is available as soon as it and those before it are done.
+        ``await function.map(items)`` returns a list. The first calls are made at once,
         the others as results are taken, so items may be endless.
 
         Args:
             *iterables: The arguments of the calls, one iterable for each argument, as
-                for ``map()``. A single one may be asynchronous: it is taken from the
-                first result on that is awaited.
-            ordered: False gives each result as soon as it is there. Default: True.
-            chunksize: How many items one call is for, 1 or more, or ``"auto"``, for
-                chunks of about 5 ms of work, by what earlier ones took. Larger ones
-                suit functions that are short. What is one call is sent, retried,
-                cancelled and timed together; an item that raises leaves the others
-                their results. Default: 1.
-            backpressure_size: How many calls are under way, or have results that wait
-                to be taken, at the most. Default: 100.
-            progress: If True, or a label, a bar on standard error shows how many
-                results have come, and how long the rest will take. The bar is
-                wiped at the end. Nothing is shown if standard error is no terminal.
-                Default: False.
-            on_error: ``"raise"`` raises what a call raised where its result would be,
-                with a note that names its item; iterating on gives those behind it.
-                ``"return"`` gives it there as a value. Default: ``"raise"``.
+                for ``map()``. A single one may be asynchronous: it is read when the
+                first result is awaited.
+            ordered: False yields each result as soon as it is done. Default: True.
+            chunksize: The number of items of one call, 1 or more, or ``"auto"``, for
+                chunks of about 5 ms of work, as measured. Larger ones are faster for
+                short functions. The items of a chunk are sent, retried, cancelled and
+                timed together; after an error of one item the others still have their
+                results. Default: 1.
+            backpressure_size: The largest number of calls that run or have results that
+                were not taken. Default: 100.
+            progress: If True, or a label, a bar on standard error shows the number of
+                results, and the remaining time. The bar is removed at the end. Nothing
+                is shown if standard error is not a terminal. Default: False.
+            on_error: ``"raise"`` raises the error of a call in the place of its result,
+                with a note that names its item; the iteration may go on after it.
+                ``"return"`` yields the error as a value. Default: ``"raise"``.
             return_exceptions: The same as ``on_error="return"``. Default: False.
 
         Returns:
@@ -240,7 +241,7 @@ class RemoteFunction(Generic[P, R]):
 
         width = len(iterables)
         if not width:
-            raise TypeError("map() takes an iterable for each argument, and got none")
+            raise TypeError("map() takes an iterable for each argument: there is none")
         self._method.check_batch(self._method.name, width, self._options.parts)
         self._engine()
         options = map_options(
@@ -258,35 +259,35 @@ class RemoteFunction(Generic[P, R]):
     def _chunk_caller(
         self, width: int, *, stops: bool
     ) -> Callable[[tuple[object, ...]], ObjectRef[Any]]:
-        """Returns what makes one call of many items; see ActorMethod."""
+        """Returns a function that makes the call of a chunk; see ActorMethod."""
         self._method.check_batch(self._method.name, width, self._options.parts)
-        known: tuple[FunctionSpec, FunctionSpec] | None = None
+        cached: tuple[FunctionSpec, FunctionSpec] | None = None
 
         def call(args: tuple[object, ...]) -> ObjectRef[Any]:
-            nonlocal known
+            nonlocal cached
             engine = self._engine()
             spec = self._settled(engine.context)
-            if known is None or known[0] is not spec:
-                known = spec, spec.with_header("batch", (width, stops))
-            return engine.call(known[1], args, {})
+            if cached is None or cached[0] is not spec:
+                cached = spec, spec.with_header("batch", (width, stops))
+            return engine.call(cached[1], args, {})
 
         return call
 
     def options(self, /, **options: Unpack[CallingKeywords]) -> RemoteFunction[P, R]:
-        """The same function with some options replaced: for one call, or for several.
+        """Returns the same function with some options replaced.
 
         Args:
-            **options: What each call asks for, by name.
+            **options: The changed options of its calls, by name.
                 ``help(actorlib.FunctionOptions)`` describes each option; ``max_calls``
-                is for ``@remote`` alone.
+                is only for ``@remote``.
 
         Returns:
             Another remote function; this one does not change.
 
         Raises:
-            TypeError: A value has the wrong type.
-            ValueError: An option is unknown or its value out of range, or it is
+            TypeError: A value has the wrong type, an option is unknown, or it is
                 ``max_calls``, which belongs to ``@remote``.
+            ValueError: A value is out of range.
 
         Example:
             >>> @actorlib.remote
@@ -297,12 +298,12 @@ class RemoteFunction(Generic[P, R]):
             (3, 4)
         """
         if "max_calls" in options:
-            raise ValueError(
-                "max_calls says how processes are reused, which one call cannot: write "
+            raise UnknownOptionError(
+                "max_calls is an option of all calls of a function: write "
                 "@remote(max_calls=...) on the function"
             )
         updated = with_given(self._options, with_group_spec(options))
-        return _made(self.__wrapped__, updated, self._origin)
+        return _make(self.__wrapped__, updated, self._origin)
 
     def _remote(
         self,
@@ -310,13 +311,13 @@ class RemoteFunction(Generic[P, R]):
         kwargs: Mapping[str, object] | None = None,
         **options: Unpack[CallingKeywords],
     ) -> ObjectRef[R]:
-        """``.options(...).remote(*args, **kwargs)``, as older scripts write it."""
+        """Calls ``.options(...).remote(*args, **kwargs)``; for older scripts of Ray."""
         function = self.options(**options) if options else self
         call = cast("Callable[..., ObjectRef[R]]", function.remote)
         return call(*(args or ()), **(kwargs or {}))
 
     def _settled(self, context: RuntimeContext) -> FunctionSpec:
-        """What is called by code that runs there."""
+        """Returns the callee for calls of code in a context."""
         source = self._source.get()
         if context.group is None:
             if self._spec is None or self._spec.source is not source:
@@ -324,17 +325,17 @@ class RemoteFunction(Generic[P, R]):
             return self._spec
         # In one process there may be code of several groups: see the inline engine.
         place = context.group.id, context.captures
-        known = self._inside
-        if known is None or known[0] != place or known[1].source is not source:
-            known = self._inside = place, self._new_spec(source)
-        return known[1]
+        cached = self._inside
+        if cached is None or cached[0] != place or cached[1].source is not source:
+            cached = self._inside = place, self._new_spec(source)
+        return cached[1]
 
     def _new_spec(self, source: RemoteFunction[P, R]) -> FunctionSpec:
-        label, options = self._asked()
+        label, options = self._label_and_options()
         if options.torch:
             raise ValueError(
-                f"{label} asks for torch=True, and a single call has no rank: call it "
-                "once in each bundle of a placement group, await group.map(...)"
+                f"{label} has torch=True, and a single call has no rank: call it once "
+                "in each bundle of a placement group, await group.map(...)"
             )
         return FunctionSpec(
             source=source,
@@ -344,8 +345,8 @@ class RemoteFunction(Generic[P, R]):
             is_stream=self._method.is_stream,
         )
 
-    def _asked(self) -> tuple[str, FunctionOptions]:
-        """What a call is called, and what it asks for where it is made."""
+    def _label_and_options(self) -> tuple[str, FunctionOptions]:
+        """Returns the name of a call that is made here, and its options."""
         options = self._options
         env = resolved_env(options.runtime_env)
         if env != options.runtime_env:
@@ -353,15 +354,23 @@ class RemoteFunction(Generic[P, R]):
         label = options.name or self._method.name
         return label, with_current_group(label, options)
 
-    if not TYPE_CHECKING:  # type checkers refuse it by themselves
+    if not TYPE_CHECKING:  # type checkers refuse it anyway
 
         def __call__(self, *_: object, **__: object) -> NoReturn:
-            """Refuses: what looks like a local call would hide a remote one."""
+            """Refuses: a remote call does not look like a local one."""
             name = self._method.name
             raise TypeError(
                 "a remote function cannot be called directly: write "
                 f"{name}.remote(...) instead of {name}(...), or "
                 f"{name}.__wrapped__(...) to run it here"
+            )
+
+        def __await__(self) -> NoReturn:
+            """Refuses: nothing was called."""
+            name = self._method.name
+            raise TypeError(
+                f"{name} is a function that was not called: write "
+                f"'await {name}.remote(...)'"
             )
 
     def __repr__(self) -> str:
@@ -373,12 +382,12 @@ class RemoteFunction(Generic[P, R]):
             return _derived, (self._origin, self._options)
         if found_by_name(function.__module__, function.__qualname__) is self:
             return cast("str", function.__qualname__)
-        return _made, (function, self._options)
+        return _make, (function, self._options)
 
 
 @public("actorlib")
 class GeneratorFunction(RemoteFunction[P, R]):
-    """A remote function that yields: a call gives items, one ref after the other.
+    """A remote generator: a call returns a stream of refs.
 
     Example:
         >>> @actorlib.remote
@@ -390,7 +399,7 @@ class GeneratorFunction(RemoteFunction[P, R]):
     """
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRefGenerator[R]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # @remote tells the two apart
-        """Calls the generator; its items come while it runs. See RemoteFunction."""
+        """Calls the generator; returns the stream of its items. See RemoteFunction."""
         return ObjectRefGenerator(self._items(args, kwargs))
 
     def _items(
@@ -422,7 +431,7 @@ class _CollectedFunction(GeneratorFunction[P, R]):
     """A generator called with ``num_returns``."""
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Calls the function; gives a list of refs, one ref, or None for none."""
+        """Calls the function; returns a list of refs, one ref, or None for none."""
         items = self._items(args, kwargs)
         return collect_items(items, self._options.parts, self._method.name)
 
@@ -431,52 +440,54 @@ class _PartedFunction(RemoteFunction[P, R]):
     """A function called with ``num_returns``."""
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Calls the function; gives a list of refs, or None for none."""
+        """Calls the function; returns a list of refs, or None for none."""
         count = self._options.parts
         ref = super().remote(*args, **kwargs)
         return split_result(ref, count, self._method.name) if count else None
 
 
 def decorated(function: object, options: FunctionOptions) -> RemoteFunction[..., Any]:
-    """A function as a remote one.
+    """Makes a remote function of a plain one.
 
     Raises:
-        ValueError: It is an ``async def``, or an option is for another kind of one.
+        ValueError: It is an ``async def``, or an option is for another kind of it.
     """
     name = getattr(function, "__name__", repr(function))
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise ValueError(
             f"{name} is an async def, and a remote function has no event loop: "
-            f"wrap it in a plain one that ends in asyncio.run({name}(...)), or make it "
-            "a method of an actor"
+            f"wrap it in a plain function that ends in asyncio.run({name}(...)), or "
+            "make it a method of an actor"
         )
-    return _made(cast("Callable[..., Any]", function), options)
+    return _make(cast("Callable[..., Any]", function), options)
 
 
-def asked_by(function: RemoteFunction[..., Any]) -> tuple[str, FunctionOptions]:
-    """What calls of a function are called, and what each of them asks for."""
-    return function._asked()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+def label_and_options(
+    function: RemoteFunction[..., Any],
+) -> tuple[str, FunctionOptions]:
+    """Returns the name of a function's calls, and their options."""
+    return function._label_and_options()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 def gang_call(
     function: RemoteFunction[..., Any],
 ) -> tuple[Method, FunctionOptions, Callable[[], Engine]]:
-    """How a function is called, what each call asks for, and where it runs.
+    """Returns the signature of a function, its options, and its engine.
 
     Raises:
-        ValueError: A call gives something else than one result.
+        ValueError: A call does not return one result.
     """
     options, method = function._options, function._method  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     if method.is_stream or options.parts != 1:
-        what = "yields" if method.is_stream else "gives several refs (num_returns)"
+        kind = "yields" if method.is_stream else "returns several refs (num_returns)"
         raise ValueError(
-            f"group.map gives one result for each rank, and {method.name} {what}: let "
-            "it return a list"
+            f"group.map returns one result for each rank, and {method.name} {kind}: "
+            "let it return a list"
         )
-    return method, options, function._engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
+    return method, options, function._engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
-def _made(
+def _make(
     function: Callable[P, R],
     options: FunctionOptions,
     origin: RemoteFunction[P, R] | None = None,
@@ -494,4 +505,4 @@ def _made(
 def _derived(
     origin: RemoteFunction[P, R], options: FunctionOptions
 ) -> RemoteFunction[P, R]:
-    return _made(origin.__wrapped__, options, origin)
+    return _make(origin.__wrapped__, options, origin)

@@ -1,8 +1,8 @@
-"""Replicas: alike actors behind one handle, each call to the one with the fewest.
+"""Replicas: equal actors behind one handle; a call goes to the one with the fewest.
 
-A call looks at the calls that have no answer, which the engine counts anyway, so
-routing keeps no books of its own. What keeps the number of replicas are callbacks of
-their ends: there is no task, unless a method is asked for their health.
+Routing uses the engine's numbers of calls without an answer, and keeps none of its own.
+Callbacks on the ends of replicas keep their number: there is no task, except for health
+checks.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FEW = 8
-"""Of so many replicas a call looks at all; of more, at two that are drawn."""
+"""Up to this number of replicas a call compares all; above it, two random ones."""
 MOST_FAILED_CHECKS = 3
-"""After so many checks of its health in a row that fail, a replica is killed."""
+"""The number of failed health checks in a row after which a replica is killed."""
 _SHORTEST_PAUSE = 0.1
 _LONGEST_PAUSE = 30.0
 
 
 def choose(loads: Sequence[int | None], turn: int) -> int | None:
-    """Which of some replicas gets a call: one with the fewest without an answer.
+    """Chooses the replica for a call: one with the fewest calls without an answer.
 
     Args:
-        loads: How many each has; None for those that take none now.
-        turn: Where the look begins, so that those that are alike take turns.
+        loads: The calls of each; None for one that accepts none now.
+        turn: The index of the first comparison, so that equal replicas take turns.
 
     Returns:
-        Its place; None if none takes calls.
+        Its index; None if none accepts calls.
     """
     count = len(loads)
     best = None
@@ -70,7 +70,7 @@ def choose(loads: Sequence[int | None], turn: int) -> int | None:
 
 
 def pause_before(failures: int) -> float:
-    """Seconds before the next try, after so many replicas that never were ready."""
+    """Returns the seconds before the next try, after a number of failed starts."""
     if not failures:
         return 0.0
     return min(_SHORTEST_PAUSE * 2.0 ** min(failures - 1, 20), _LONGEST_PAUSE)
@@ -79,17 +79,17 @@ def pause_before(failures: int) -> float:
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaInfo:
-    """What is known of one replica.
+    """The state of one replica.
 
     Attributes:
         handle: Its handle.
-        state: ``starting`` before its first readiness, ``alive``, ``unavailable`` while
-            it is restarted, ``unhealthy`` while its last check has failed, ``leaving``
-            when it gets no more calls and finishes those it has.
-        pending_calls: How many of its calls have not ended, whoever made them; one
-            whose caller has given it up counts twice. None while it takes no calls.
-        calls: How many calls this object has given to it.
-        failed_checks: How many checks of its health have failed in a row.
+        state: ``starting`` until it is ready, ``alive``, ``unavailable`` while it is
+            restarted, ``unhealthy`` after a failed check, ``leaving`` when it gets no
+            more calls and finishes those it has.
+        pending_calls: The number of its calls that have not ended, of all callers; one
+            whose caller no longer waits counts twice. None while it accepts no calls.
+        calls: The number of calls that this object has sent to it.
+        failed_checks: The number of failed health checks in a row.
     """
 
     handle: ActorHandle[Any]
@@ -100,8 +100,6 @@ class ReplicaInfo:
 
 
 class _Replica:
-    """One of the actors."""
-
     __slots__ = (
         "calls",
         "ended",
@@ -122,7 +120,7 @@ class _Replica:
         self.calls = 0
         self.failed_checks = 0
         self.leaves = False
-        # Those without options, whose calls may go to another replica.
+        # The methods without options, whose calls may go to another replica.
         self.methods: dict[str, ActorMethod[..., Any]] = {}
 
     @property
@@ -136,43 +134,42 @@ class _Replica:
 class Replicas(Generic[T]):
     """Several actors of one class behind one handle.
 
-    ``replicas.method.remote(...)`` calls the replica that has the fewest calls without
-    an answer (of more than 8, the better of two that are drawn: Mitzenmacher, "The
-    power of two choices in randomized load balancing", 2001). Those that are being
-    restarted are passed over, unless nobody else is there. A stream stays with the
-    replica that it began on. A replica that is dead for good is made anew; one that
-    dies before it was ready, after a pause that doubles up to 30 s.
+    ``replicas.method.remote(...)`` calls the replica with the fewest calls without an
+    answer (with more than 8, the better of two random ones: Mitzenmacher, "The power of
+    two choices in randomized load balancing", 2001). Replicas that are being restarted
+    are skipped, unless there is no other. A stream stays with its replica. A replica
+    that is dead for good is replaced by a new one; if it died before it was ready,
+    after a pause that doubles up to 30 s.
 
-    If a replica dies, calls that it has not begun go to another one at once, whatever
-    their retries, and those that ran if ``max_task_retries`` allows it and nothing of a
-    stream has come. Their deadlines go along. Where there is no other, they fare as
-    with any actor. A call counts until it has ended in its replica, also if its caller
-    has given it up; then it counts twice, as it takes long.
+    If a replica dies, calls that it has not begun go to another one at once, without
+    using a retry. Calls that ran go to another one if ``max_task_retries`` allows it
+    and no item of a stream has arrived. Deadlines do not change. If there is no other
+    replica, calls are treated as with any actor. A call counts until it has ended in
+    its replica; if its caller no longer waits, it counts twice, as it takes long.
 
     ``await replicas`` waits until all are ready; ``async with`` does so too, and ends
-    them at the end of the block. Without it they end when this object is gone and they
-    have done what they were sent. It is for the program that started the runtime, on
-    the local and on the inline engine; its calls may come from any thread.
+    them with the block. Without a block they end when this object is gone and their
+    calls are done. It is for the program that started the runtime, on the local and on
+    the inline engine; its methods may be called from any thread.
 
     Args:
         actor_class: A class decorated with ``@actorlib.remote``, with its options.
-        n: How many, 0 or more.
+        n: The number of replicas, 0 or more.
         args: Positional arguments of each constructor.
         kwargs: Keyword arguments of each constructor.
-        health: The name of a method without arguments that is called to see whether a
-            replica is well: one that raises or does not answer in time gets no calls
-            until it answers again, and after three times in a row it is killed (and
-            restarted, or made anew). Default: None, for no checks. A method that is in
-            a concurrency group of its own, or an ``async def``, answers while others
-            run.
+        health: The name of a method without arguments that is called as a health check.
+            A replica that raises or does not answer in time gets no calls until it
+            answers again. After three failed checks in a row it is killed (and
+            restarted, or replaced). A method in its own concurrency group, or an
+            ``async def``, answers while others run. Default: None, for no checks.
         health_interval: Seconds between two checks, above 0. Default: 10.
         health_timeout: Seconds that a check may take, above 0. Default: 30.
 
     Raises:
-        TypeError: It is no actor class, or a value has the wrong type.
+        TypeError: It is not an actor class, or a value has the wrong type.
         ValueError: A number is out of range, the class has no such method, or its
-            options name its actors.
-        RuntimeError: No runtime is running, or this is an actor's code.
+            options have a name.
+        RuntimeError: No runtime is running, or this is the code of an actor.
         UnsupportedOptionError: The engine is Ray's.
 
     Example:
@@ -211,7 +208,7 @@ class Replicas(Generic[T]):
         self._args, self._kwargs = tuple(args), dict(kwargs or {})
         self._wanted = 0
         self._replicas: list[_Replica] = []
-        # Those that get calls; another list each time it changes, for other threads.
+        # The replicas that get calls; replaced at each change, for other threads.
         self._routed: tuple[list[_Replica], list[ActorId]] = ([], [])
         self._mover = partial(_elsewhere, weakref.ref(self))
         self._turn = 0
@@ -237,19 +234,19 @@ class Replicas(Generic[T]):
         return ReplicatedMethod(self, name, {})
 
     def _route(self) -> _Replica:
-        """Chooses who gets the next call."""
+        """Chooses the replica for the next call."""
         chosen = self._choose()
         if chosen is not None:
             return chosen
-        # Calls of those that start wait for them; of others, as their options say.
+        # Calls wait for replicas that start; for others as their options say.
         routed, _ = self._routed
         waiting = [each for each in routed if not each.was_ready] or routed
         if not waiting:
-            raise self._nobody()
+            raise self._no_replica()
         return waiting[self._turn % len(waiting)]
 
     def _route_again(self) -> ActorId | None:
-        """Chooses who gets a call of a replica that has died; None if nobody may."""
+        """Chooses the replica for a call of a dead one; None if there is none."""
         if self._over:
             return None
         starting = (each for each in self._routed[0] if not each.was_ready)
@@ -260,7 +257,7 @@ class Replicas(Generic[T]):
         return chosen.id
 
     def _choose(self) -> _Replica | None:
-        """Chooses one that takes calls now; None if none does."""
+        """Chooses a replica that accepts calls now; None if none does."""
         routed, ids = self._routed
         count = len(routed)
         if count > FEW:
@@ -274,47 +271,48 @@ class Replicas(Generic[T]):
         place = choose(self._engine.loads(ids), turn)
         return None if place is None else routed[place]
 
-    def _nobody(self) -> BaseException:
-        what = f"{self!r} has nobody who takes calls"
+    def _no_replica(self) -> BaseException:
+        problem = f"{self!r} has no replica that accepts calls"
         if self._over:
-            return RuntimeError(f"{what}: {self._over}")
+            return RuntimeError(f"{problem}: {self._over}")
         if not self._wanted:
-            return RuntimeError(f"{what}: it was scaled to 0")
+            return RuntimeError(f"{problem}: it was scaled to 0")
         death = self._last_death
         if isinstance(death, ActorDiedError):
-            why = f"{what}. The last that died: {death}"
-            return ActorUnavailableError(why, exit=death.exit, actor_id=death.actor_id)
+            message = f"{problem}. The last death: {death}"
+            actor = death.actor_id
+            return ActorUnavailableError(message, exit=death.exit, actor_id=actor)
         if death is not None:
-            return RuntimeError(f"{what}. The last could not be made: {death}")
+            return RuntimeError(f"{problem}. The last could not be made: {death}")
         here = [each for each in self._replicas if not each.leaves]
         is_ill = any(each.failed_checks for each in here)
-        why = f"{self._health}() fails" if is_ill else "the next is being made"
-        how = Exit(cause="restarted", reason=why)
-        return ActorUnavailableError(f"{what}: {why}", exit=how)
+        reason = f"{self._health}() fails" if is_ill else "the next is being made"
+        end = Exit(cause="restarted", reason=reason)
+        return ActorUnavailableError(f"{problem}: {reason}", exit=end)
 
-    # How many there are, and which.
+    # The number of replicas.
 
     def __await__(self) -> Generator[Any, None, Replicas[T]]:
-        """Waits until all replicas that there are now are ready.
+        """Waits until all present replicas are ready.
 
         Raises:
             ActorDiedError: The constructor of one raised, or it ended before that.
-            ActorUnschedulableError: They ask for what this machine can never give.
+            ActorUnschedulableError: They ask for more than this machine can ever grant.
         """
         yield from self._all_ready(self._replicas).__await__()
         return self
 
     async def scale(self, n: int) -> None:
-        """Makes more replicas, or has some leave; done when that is done.
+        """Changes the number of replicas, and waits for the change.
 
-        New ones are ready then. Those that leave are those with the fewest calls; they
-        get no more from now on, and finish what they have.
+        New ones are ready then. If there are too many, those with the fewest calls get
+        no more from now on, finish the ones they have, and end.
 
         Args:
-            n: How many there are to be, 0 or more.
+            n: The new number, 0 or more.
 
         Raises:
-            TypeError: It is no whole number.
+            TypeError: It is not a whole number.
             ValueError: It is negative.
             RuntimeError: The replicas were closed.
             ActorDiedError: A new one could not be made; others go on.
@@ -341,19 +339,20 @@ class Replicas(Generic[T]):
     ) -> None:
         """Replaces all replicas, one after the other, while calls go on.
 
-        A new one is ready before an old one leaves, so one more share is needed for a
-        while. If a new one cannot be made, the old ones that are left stay.
+        A new one is ready before an old one ends, so one more share is needed
+        meanwhile. If a new one cannot be made, the remaining old ones stay.
 
         Args:
             actor_class: The class of the new ones, with the same methods or more.
                 Default: None, for the same.
             args: Positional arguments of the new ones. Default: None, for the same.
             kwargs: Keyword arguments of the new ones. Default: None, for the same.
-            surge: False has each old one leave before its successor is made: no share
-                more is needed, and there is one replica fewer meanwhile. Default: True.
+            surge: If False, each old one ends before its successor is made: no more
+                share is needed, and there is one replica fewer meanwhile. Default:
+                True.
 
         Raises:
-            TypeError: It is no actor class.
+            TypeError: It is not an actor class.
             ValueError: The new class lacks methods of the old one.
             RuntimeError: The replicas were closed.
             ActorDiedError: A new one could not be made.
@@ -369,15 +368,15 @@ class Replicas(Generic[T]):
             self._kwargs = self._kwargs if kwargs is None else dict(kwargs)
             try:
                 for old in [each for each in self._replicas if not each.leaves]:
-                    await self._succeed(old, surge=surge)
+                    await self._replace_one(old, surge=surge)
             except BaseException:
                 self._class, self._args, self._kwargs = before
                 raise
             finally:
-                self._plan_to_grow()  # those that have died meanwhile
+                self._plan_to_grow()  # replaces those that died meanwhile
 
     def stats(self) -> list[ReplicaInfo]:
-        """Tells what is known of each replica, also of those that leave."""
+        """Returns the state of each replica, including those that are ending."""
         return [
             ReplicaInfo(
                 handle=each.handle,
@@ -390,12 +389,12 @@ class Replicas(Generic[T]):
         ]
 
     async def aclose(self) -> None:
-        """Ends all replicas when they have done what they were sent."""
+        """Ends all replicas after their calls."""
         self._close()
         await self._leave(list(self._replicas))
 
     async def __aenter__(self) -> Replicas[T]:
-        """Waits until all are ready; on the way out they are ended."""
+        """Waits until all are ready; they end with the block."""
         try:
             return await self
         except BaseException:
@@ -408,37 +407,37 @@ class Replicas(Generic[T]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Ends them behind what they were sent, or at once after an exception."""
+        """Ends them after their calls, or at once after an exception."""
         if kind is None:
             await self.aclose()
         else:
             await self._kill_all()
 
     def __len__(self) -> int:
-        """How many there are to be."""
+        """The number of replicas."""
         return self._wanted
 
     def __repr__(self) -> str:
         states = [self._state_of(each) for each in self._replicas]
-        counted = ", ".join(
+        counts = ", ".join(
             f"{states.count(state)} {state}" for state in dict.fromkeys(states)
         )
-        told = f": {counted}" if counted else ""
-        return f"Replicas({self._interface.class_name}, {self._wanted}{told})"
+        suffix = f": {counts}" if counts else ""
+        return f"Replicas({self._interface.class_name}, {self._wanted}{suffix})"
 
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *self._interface.methods})
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(
-            f"{self!r} cannot be sent: it is known in the program that started the "
+            f"{self!r} cannot be sent: it works in the program that started the "
             "runtime. Send the handles, [each.handle for each in replicas.stats()]"
         )
 
-    # Replicas come and go.
+    # Creation and end of replicas.
 
     def _grow(self, n: int) -> list[_Replica]:
-        """Makes replicas until there are so many; gives the new ones."""
+        """Makes replicas until there are ``n``; returns the new ones."""
         self._wanted = n
         new: list[_Replica] = []
         while sum(not each.leaves for each in self._replicas) < n:
@@ -455,11 +454,11 @@ class Replicas(Generic[T]):
         self._route_to([*self._routed[0], new])
         return new
 
-    def _succeed_all(self) -> None:
-        """Makes those that are missing, when it is time."""
+    def _replace_missing(self) -> None:
+        """Makes the missing replicas."""
         self._timer = None
         if self._over or self._changing.locked():
-            return  # whoever changes them plans anew behind that
+            return  # the change plans it again at its end
         try:
             self._grow(self._wanted)
         except Exception as error:  # noqa: BLE001  # the class or an argument can no longer be sent
@@ -474,10 +473,10 @@ class Replicas(Generic[T]):
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(pause, _grow_again, this)
 
-    def _was_ready(self) -> None:
+    def _on_first_ready(self) -> None:
         self._failures, self._last_death = 0, None
 
-    def _has_ended(self, actor: ActorId) -> None:
+    def _remove_dead(self, actor: ActorId) -> None:
         gone = next((each for each in self._replicas if each.id == actor), None)
         if gone is None:
             return
@@ -491,19 +490,19 @@ class Replicas(Generic[T]):
                 self._last_death = gone.ready.exception()
         self._plan_to_grow()
 
-    async def _succeed(self, old: _Replica, *, surge: bool) -> None:
+    async def _replace_one(self, old: _Replica, *, surge: bool) -> None:
         if old not in self._replicas:
-            return  # it has died, and has its successor
+            return  # it has died and was replaced
         if surge:
-            await self._made_ready()
+            await self._make_ready()
             await self._leave([old])
         else:
             self._stop_routing(old)
             await self._leave([old])
-            await self._made_ready()
+            await self._make_ready()
 
-    async def _made_ready(self) -> None:
-        self._check_open()  # again: they may have been closed meanwhile
+    async def _make_ready(self) -> None:
+        self._check_open()  # they may have been closed meanwhile
         new = self._make()
         try:
             await asyncio.shield(new.ready)
@@ -546,24 +545,24 @@ class Replicas(Generic[T]):
 
     @property
     def _over(self) -> str:
-        """Says why there are no replicas any more; empty if there are."""
+        """Why there can be no replicas; empty if there can be."""
         if self._is_closed:
             return "it was closed"
-        # Another one may run by now, and its actors are not to be made by this.
+        # Another runtime may run by now, which must not get these actors.
         if find_engine() is not self._engine:
             return "its runtime was shut down"
         return ""
 
     def _check_open(self) -> None:
         if self._over:
-            raise RuntimeError(f"{self!r} can be changed no more: {self._over}")
+            raise RuntimeError(f"{self!r} can no longer be changed: {self._over}")
 
     def _checked_successor(self, actor_class: object) -> ActorClass[..., Any]:
         new_class = _checked_class(actor_class)
         methods = interface_and_options(new_class)[0].methods
         if missing := sorted(self._interface.methods.keys() - methods.keys()):
             raise ValueError(
-                f"{actor_class!r} is to follow {self._interface.class_name} and lacks "
+                f"{actor_class!r} would replace {self._interface.class_name} and lacks "
                 f"its methods {', '.join(missing)}"
             )
         return new_class
@@ -580,7 +579,7 @@ class Replicas(Generic[T]):
             return "unavailable"
         return "unhealthy" if replica.failed_checks else "alive"
 
-    # Their health.
+    # Health checks.
 
     async def _check_all(self) -> None:
         checked = [
@@ -596,8 +595,8 @@ class Replicas(Generic[T]):
         try:
             await method.options(timeout=self._timeout).remote()
         except RuntimeDrainingError:
-            return  # it was not asked: that says nothing of it
-        except Exception:  # noqa: BLE001  # whatever it is, it is not well
+            return  # the check was not sent
+        except Exception:  # noqa: BLE001  # any error is a failed check
             replica.failed_checks += 1
         else:
             replica.failed_checks = 0
@@ -607,7 +606,7 @@ class Replicas(Generic[T]):
         self._route_to(others if replica.failed_checks else [*others, replica])
         if replica.failed_checks >= MOST_FAILED_CHECKS:
             replica.failed_checks = 0
-            self._route_to([*others, replica])  # passed over until it is back
+            self._route_to([*others, replica])  # it is skipped until it is back
             self._engine.kill(replica.id, restart=True).add_done_callback(mark_seen)
 
 
@@ -624,13 +623,13 @@ class ReplicatedMethod:
         self._options = options
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Calls the method of the replica that has the fewest calls; see ActorMethod.
+        """Calls the method of the replica with the fewest calls; see ActorMethod.
 
         Returns:
-            The result to be awaited, or a stream.
+            A ref of the result, or a stream.
 
         Raises:
-            ActorUnavailableError: None is there; the message says why.
+            ActorUnavailableError: There is no replica; the message has the reason.
             TypeError: The arguments do not fit the method, or cannot be sent.
         """
         replica = self._replicas._route()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
@@ -646,21 +645,21 @@ class ReplicatedMethod:
         if self._options:
             method = method.options(**self._options)
         mover = self._replicas._mover  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-        method = method._moving(mover)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # nobody else calls it
+        method = method._moving(mover)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # only for replicas
         if not self._options:
             replica.methods[self._name] = method
         return method
 
     def options(self, /, **options: Any) -> ReplicatedMethod:
-        """The same method with some options replaced; see ActorMethod.options."""
-        given = cast("CallKeywords", {**self._options, **options})
-        method = ReplicatedMethod(self._replicas, self._name, given)
+        """Returns the method with some options replaced; see ActorMethod.options."""
+        changes = cast("CallKeywords", {**self._options, **options})
+        method = ReplicatedMethod(self._replicas, self._name, changes)
         interface = self._replicas._interface  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-        interface.with_options(interface.methods[self._name], given)
+        interface.with_options(interface.methods[self._name], changes)
         return method
 
     def __call__(self, *_: object, **__: object) -> None:
-        """Refuses: what looks like a local call would hide that it is a remote one."""
+        """Refuses: a remote call does not look like a local one."""
         raise TypeError(
             f"{self._name}() runs in another process: write .{self._name}.remote(...) "
             "and await it"
@@ -676,55 +675,56 @@ def _checked_class(actor_class: object) -> ActorClass[..., Any]:
             "Replicas takes a class decorated with @actorlib.remote, not "
             f"{actor_class!r} ({type(actor_class).__name__})"
         )
-    known = cast("ActorClass[..., Any]", actor_class)
-    options = interface_and_options(known)[1]
+    checked = cast("ActorClass[..., Any]", actor_class)
+    options = interface_and_options(checked)[1]
     if options.name is not None:
         raise ValueError(
-            f"replicas cannot all be named {options.name!r}: a name is one actor's"
+            f"replicas cannot all have the name {options.name!r}: a name belongs to "
+            "one actor"
         )
-    return known
+    return checked
 
 
 async def _watch_health(replicas: weakref.ref[Replicas[Any]], interval: float) -> None:
-    """Checks all of them again and again, while somebody has them."""
+    """Checks all replicas in intervals, while the Replicas object exists."""
     while True:
         await asyncio.sleep(interval)
-        found = replicas()
-        if found is None:
+        owner = replicas()
+        if owner is None:
             return
-        await found._check_all()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-        del found
+        await owner._check_all()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+        del owner
 
 
-async def _all_done(waited: Sequence[asyncio.Future[None]]) -> None:
-    """Waits for all, and raises the first error of one only then."""
-    for ended in await asyncio.gather(*waited, return_exceptions=True):
-        if isinstance(ended, BaseException):
-            raise ended
+async def _all_done(futures: Sequence[asyncio.Future[None]]) -> None:
+    """Waits for all futures, and then raises the first error."""
+    for outcome in await asyncio.gather(*futures, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
 
 
 def _elsewhere(replicas: weakref.ref[Replicas[Any]]) -> ActorId | None:
-    found = replicas()
-    return None if found is None else found._route_again()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    owner = replicas()
+    return None if owner is None else owner._route_again()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 def _on_ready(
     replicas: weakref.ref[Replicas[Any]], ready: asyncio.Future[None]
 ) -> None:
-    found = replicas()
-    if not ready.cancelled() and ready.exception() is None and found is not None:
-        found._was_ready()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    owner = replicas()
+    if not ready.cancelled() and ready.exception() is None and owner is not None:
+        owner._on_first_ready()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 def _on_end(
     replicas: weakref.ref[Replicas[Any]], actor: ActorId, _: asyncio.Future[None]
 ) -> None:
-    found = replicas()
-    if found is not None:
-        found._has_ended(actor)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    owner = replicas()
+    if owner is not None:
+        owner._remove_dead(actor)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 def _grow_again(replicas: weakref.ref[Replicas[Any]]) -> None:
-    found = replicas()
-    if found is not None:
-        found._succeed_all()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    owner = replicas()
+    if owner is not None:
+        owner._replace_missing()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file

@@ -1,4 +1,4 @@
-"""The parts of a result, each a ref of its own: ``options(num_returns=2)``."""
+"""The parts of a result, each with its own ref: ``options(num_returns=2)``."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _log = logging.getLogger("actorlib")
 def split_result(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[Any]]:
     """Makes refs of the parts of a result, which has to be a tuple or a list.
 
-    If the call fails so does each of them; cancelling one cancels the call.
+    If the call fails, each of them fails. Cancelling one cancels the call.
 
     Args:
         ref: The whole result.
-        count: How many parts it has.
-        where: What was called, for messages.
+        count: The number of parts.
+        where: The name of the call, for messages.
     """
     parts: list[ObjectRef[Any]] = [ObjectRef(loop=ref.get_loop()) for _ in range(count)]
     owner = PartsOwner(lambda: ref.result_owner, ref)
@@ -43,14 +43,13 @@ def collect_items(
 ) -> list[ObjectRef[Any]] | ObjectRef[Any] | None:
     """Makes refs of the values that a generator yields.
 
-    Each is done as soon as its value has come. If the generator fails or ends early,
-    the others fail. If it yields more, it is closed. For 0 it runs to its end, whatever
-    it yields.
+    Each is done as soon as its value arrives. If the generator fails or ends early, the
+    others fail. If it yields more, it is closed. With ``count`` 0 it runs to its end.
 
     Args:
         items: The reader of the call.
-        count: How many of its values are wanted.
-        where: What was called, for messages.
+        count: The number of refs.
+        where: The name of the call, for messages.
 
     Returns:
         A list of refs, the ref itself if it is one, or None for none.
@@ -67,7 +66,7 @@ def collect_items(
 
 
 class _Collector:
-    """Takes the items of a generator until it ends, and fills the parts with them."""
+    """Fills the parts with the items of a generator, until that ends."""
 
     def __init__(
         self, items: StreamReader, parts: Sequence[ObjectRef[Any]], where: str
@@ -78,7 +77,7 @@ class _Collector:
         self._count = 0
 
     def look(self) -> None:
-        """Takes the items that are there, and is called again for the rest."""
+        """Reads the available items, and is called again for the rest."""
         items, parts = self._items, self._parts
         while (ref := items.take()) is not None:
             error = ref.exception()
@@ -101,18 +100,18 @@ class _Collector:
             self._fail(_count_error(self._where, has, len(parts), advice))
 
     def _look_again(self, arrival: ObjectRef[None]) -> None:
-        if asyncio._get_running_loop() is arrival.get_loop():  # noqa: SLF001  # None, and no error, if there is none
+        if asyncio._get_running_loop() is arrival.get_loop():  # noqa: SLF001  # None if there is none
             arrival.call_when_filled(self.look)
         else:
             self._items.watch(arrival, self.look)
 
     def _fail(self, error: BaseException) -> None:
         missing = self._parts[self._count :]
-        if not missing and isinstance(error, TaskError):  # no ref can raise it
+        if not missing and isinstance(error, TaskError):  # there is no ref to raise it
             from actorlib._wire.serialization import one_line  # noqa: PLC0415  # msgpack
 
             _log.warning(
-                "%s failed behind the %d values that its caller takes: %s",
+                "%s failed after the %d values that its caller takes: %s",
                 self._where,
                 self._count,
                 one_line(error.cause or error),
@@ -123,25 +122,21 @@ class _Collector:
 
 
 class ResultSplit(NamedTuple):
-    """How a result is split into its parts.
+    """The number of parts of a result.
 
     Attributes:
-        size: How many parts it has.
-        where: What was called, for messages.
+        size: The number of parts.
+        where: The name of the call, for messages.
     """
 
     size: int
     where: str
 
     def part(self, value: Any, place: int) -> Any:
-        """Gives one part of a result.
-
-        Args:
-            value: The result.
-            place: The number of the part, from 0.
+        """Returns one part of a result; ``place`` counts from 0.
 
         Raises:
-            TaskError: The result does not have so many parts.
+            TaskError: The result has another number of parts.
         """
         error = _fault(value, self.size, self.where)
         if error is not None:
@@ -150,7 +145,7 @@ class ResultSplit(NamedTuple):
 
 
 class PartsOwner:
-    """The owner of the parts of one result; see ResultOwner.
+    """The result owner of the parts of one result; see ResultOwner.
 
     Args:
         find_owner: Returns the result owner of the whole result. A call of another
@@ -158,9 +153,9 @@ class PartsOwner:
         whole: The whole result.
 
     Attributes:
-        whole: The whole result. The call number of a part is its place in there.
-        split: How that is split; None for the items of a generator.
-        kept: What the engine keeps for parts that were sent, by their places.
+        whole: The whole result. The call number of a part is its index.
+        split: The number of parts; None for the items of a generator.
+        kept: The engine's entries for parts that were sent, by their indexes.
     """
 
     def __init__(
@@ -172,7 +167,7 @@ class PartsOwner:
         self.kept: dict[int, object] = {}
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
-        """Cancels the call that all parts are of; see ResultOwner."""
+        """Cancels the call of all parts; see ResultOwner."""
         del call
         self.whole.cancel(recursive=recursive)
         return not self.whole.done()
@@ -189,7 +184,7 @@ class PartsOwner:
 
     @property
     def interrupt(self) -> Callable[..., bool] | None:
-        """Cancels the call, and interrupts a plain method; None where nobody can."""
+        """Cancels the call, and interrupts a plain method; None if it cannot."""
         can = getattr(self._find_owner(), "interrupt", None) is not None
         return self._interrupt if can else None
 
@@ -204,7 +199,7 @@ class PartsOwner:
         return self.whole.call_label
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """Does nothing: the other parts may be held; see ResultOwner."""
+        """Does nothing, as other parts may be in use; see ResultOwner."""
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a part is done; see ResultOwner."""
@@ -215,7 +210,7 @@ class PartsOwner:
         self._find_owner().wait(ref, timeout)
 
     def name(self) -> bytes:
-        """Makes an id for what a part stands for; see ResultOwner."""
+        """Makes an id for a part; see ResultOwner."""
         return self._find_owner().name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
@@ -238,14 +233,14 @@ def _fill_parts(
         if error is not None:
             part.set_exception(error)
             if isinstance(error, ActorDiedError) and error.exit.cause == "asked":
-                part.exception()  # no report: the whole result has none either
+                part.exception()  # not logged, as for the whole result
         else:
             value = ref.result()[place]
             part.set_result(value, _kept_part(ref, place, value))
 
 
 def _kept_part(ref: ObjectRef[Any], place: int, value: object) -> KeptValue | None:
-    """What a part keeps beside its value: the whole result, to be taken apart again."""
+    """Returns the encoded value of a part: the whole result, which is split again."""
     kept = ref.kept_value
     if kept is None or type(value) in IMMUTABLE:
         return None
@@ -260,17 +255,17 @@ def _load_part(kept: KeptValue, place: int) -> Any:
 
 def _fault(value: object, count: int, where: str) -> TaskError | None:
     if isinstance(value, tuple | list):
-        held = len(cast("Sequence[object]", value))
-        if held == count:
+        length = len(cast("Sequence[object]", value))
+        if length == count:
             return None
-        has = f"{held} values"
+        has = f"{length} values"
     else:
         has = f"a {type(value).__qualname__}"
     return _count_error(where, f"returned {has}", count, f"return a tuple of {count}")
 
 
 def _count_error(where: str, has: str, count: int, advice: str) -> TaskError:
-    """Makes the error of a call that has not given as many values as were asked for."""
+    """Makes the error of a call with another number of values than ``num_returns``."""
     # ``import actorlib`` loads neither of them.
     from actorlib._wire.errors import task_error  # noqa: PLC0415
     from actorlib._wire.serialization import one_line  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Iterators over results, for ``async for``, for ``for``, and to be awaited."""
+"""Iterators over results, for ``async for``, ``for`` and ``await``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Raised:
-    """An error among values: it is raised when its turn comes."""
+    """An error in the place of a value: it is raised when it is taken."""
 
     __slots__ = ("error",)
 
@@ -41,15 +41,15 @@ def outcome_of(ref: ObjectRef[Any]) -> Any:
 
 @public("actorlib")
 class Results(ABC, Generic[T_co]):
-    """The results of many calls, each as soon as it is there, or all together.
+    """The results of many calls, each as soon as it is available, or all together.
 
-    ``async for`` where a loop runs, ``for`` in plain methods of actors. ``await
-    results``, or ``results.get()`` in plain methods, gives a list of all that were not
-    taken before.
+    Use ``async for`` where a loop runs, and ``for`` in plain methods of actors. ``await
+    results``, or ``results.get()`` in plain methods, returns a list of all that were
+    not taken before.
 
-    What a call raised is raised where its value would be; whoever catches it may go on
-    with the same iterator. One that is left early has lost nothing. An ``await`` raises
-    the first error, and cancels the calls that are left.
+    The error of a call is raised in the place of its value; the iteration may go on
+    after it. Leaving the loop early loses no results. An ``await`` raises the first
+    error, and cancels the remaining calls.
 
     Example:
         >>> @actorlib.remote
@@ -71,18 +71,18 @@ class Results(ABC, Generic[T_co]):
         self._failure: BaseException | None = None
 
     def __aiter__(self) -> Results[T_co]:
-        """Itself."""
+        """Returns this iterator."""
         return self
 
     async def __anext__(self) -> T_co:
-        """The next result.
+        """Returns the next result.
 
         Raises:
-            Exception: What the call raised.
+            Exception: The error of the call.
         """
         ready = self._ready
         if ready and self._progress is None and type(ready[0]) is not Raised:
-            result: T_co = ready.popleft()  # as below, at hand for most
+            result: T_co = ready.popleft()  # the usual case of _take()
             return result
         if not ready:
             try:
@@ -90,22 +90,22 @@ class Results(ABC, Generic[T_co]):
                 has_more = await run_async(self._shown())
             except asyncio.CancelledError:
                 self._leave()
-                del self  # the traceback would keep what nobody else holds
+                del self  # the traceback would keep its refs alive
                 raise
             if not has_more:
                 raise StopAsyncIteration
         return self._take()
 
     def __iter__(self) -> Results[T_co]:
-        """Itself."""
+        """Returns this iterator."""
         return self
 
     def __next__(self) -> T_co:
-        """The next result; this thread is blocked meanwhile.
+        """Returns the next result; blocks this thread meanwhile.
 
         Raises:
             RuntimeError: This thread runs an event loop.
-            Exception: What the call raised.
+            Exception: The error of the call.
         """
         if not self._ready:
             self._prepare_blocking()
@@ -116,11 +116,11 @@ class Results(ABC, Generic[T_co]):
     def __await__(self) -> Generator[Any, None, list[T_co]]:
         """Waits for all results that were not taken, or for the first error.
 
-        It gives the same list again if it is awaited again. A wait that is cancelled
-        cancels the calls if nobody holds this object any more.
+        It returns the same list if it is awaited again. A cancelled wait cancels the
+        calls if this object is not referenced elsewhere.
 
         Raises:
-            Exception: What a call raised; the calls that are left are cancelled.
+            Exception: The error of a call; the remaining calls are cancelled.
         """
         return self._all().__await__()
 
@@ -131,20 +131,20 @@ class Results(ABC, Generic[T_co]):
             return await run_async(self._collect())
         except asyncio.CancelledError:
             self._leave()
-            del self  # as above
+            del self  # the traceback would keep its refs alive
             raise
 
     def get(self, timeout: float | None = None) -> list[T_co]:
-        """Blocks this thread until all results are there that were not taken.
+        """Blocks this thread until all results that were not taken are available.
 
         Args:
-            timeout: Seconds to wait at the most, or None. Default: None.
+            timeout: The limit in seconds, or None. Default: None.
 
         Raises:
             GetTimeoutError: It took longer; the calls go on.
             RuntimeError: This thread runs an event loop: await it instead.
-            Exception: What a call raised, when its turn has come; the calls that are
-                left are cancelled.
+            Exception: The error of a call, in the order of results; the remaining calls
+                are cancelled.
         """
         self._prepare_blocking()
         steps = self._collect()
@@ -154,24 +154,24 @@ class Results(ABC, Generic[T_co]):
         return run_blocking(steps)
 
     async def aclose(self) -> None:
-        """Gives up what is left, for ``contextlib.aclosing``."""
+        """Drops the remaining results, for ``contextlib.aclosing``."""
 
     @abstractmethod
     def cancel(self) -> None:
-        """Stops the calls that have no result yet."""
+        """Cancels the calls without a result."""
 
     @abstractmethod
     def _fill(self) -> Steps[bool]:
-        """The wait until something is ready; False if there is no further result."""
+        """Waits until a result is ready; returns False if there are no more."""
 
     def _prepare_async(self) -> None:
-        """Prepares to be awaited on the running loop."""
+        """Prepares a wait on the running loop."""
 
     def _prepare_blocking(self) -> None:
-        """Prepares to be waited for by a blocked thread."""
+        """Prepares a wait of a blocked thread."""
 
     def _leave(self) -> None:
-        """Does what a cancelled wait calls for."""
+        """Is called after a cancelled wait."""
 
     def _shown(self) -> Steps[bool]:
         if self._progress is None:
@@ -191,10 +191,10 @@ class Results(ABC, Generic[T_co]):
         try:
             raise value.error
         finally:
-            del value  # it would hold this frame, which holds it
+            del value  # it would refer to this frame, which refers to it
 
     def _has_raised(self) -> None:
-        """Does what an error calls for that is being raised."""
+        """Is called before an error is raised."""
 
     def _collect(self) -> Steps[list[T_co]]:
         if self._failure is not None:

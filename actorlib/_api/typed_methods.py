@@ -1,10 +1,10 @@
 """``@method``: sets the options and the exact type of a method.
 
-The decorated method stays a plain function, with its options as an attribute, which
-``interface_of`` reads. A type checker sees more: on an instance, which is
-what ``typed(handle)`` looks like to it, the method is an ``ActorMethod`` with the
-parameters and the result of the function. No type can be a handle and the user's class
-at once, so a handle itself gives methods that take anything.
+The decorated method remains a plain function, with its options as an attribute, which
+``interface_of`` reads. To a type checker ``typed(handle)`` is an instance of the class.
+On an instance the method is an ``ActorMethod`` with the parameters and the result of
+the function. A type cannot be a handle and the user's class at once, so the methods
+of a handle itself take anything.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from typing import (
 
 from actorlib._api.actor_handle import ActorHandle
 from actorlib._base.public import public
-from actorlib._options.call_options import CallOptions, MethodKeywords
+from actorlib._options.call_options import CallOptions
 from actorlib._options.interface import OPTIONS, is_generator
+from actorlib.exceptions import UnknownOptionError
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from actorlib._api.actor_handle import ActorMethod
     from actorlib._api.replicas import Replicas
     from actorlib._futures.stream_reader import ObjectRefGenerator
-    from actorlib._options.call_options import CallKeywords
+    from actorlib._options.call_options import CallKeywords, MethodKeywords
 
     class BoundMethod(ActorMethod[P, R], Generic[P, R, C]):
         """A method of an instance, which may be a handle or, in its own class, self."""
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 
 @public("actorlib")
 class TypedMethod(Generic[S, P, R, C]):
-    """A method under ``@method``, as a type checker sees it; else a plain function."""
+    """The type of a method under ``@method``; at run time it is a plain function."""
 
     if TYPE_CHECKING:
 
@@ -78,7 +79,7 @@ class TypedMethod(Generic[S, P, R, C]):
 
 @public("actorlib")
 class TypedGenerator(Generic[S, P, R, C]):
-    """A generator under ``@method``, as a type checker sees it; else a function."""
+    """The type of a generator under ``@method``; at run time it is a function."""
 
     if TYPE_CHECKING:
 
@@ -103,7 +104,7 @@ class _Decorator(Protocol):
         self, function: Callable[Concatenate[S, P], AsyncIterator[R]], /
     ) -> TypedGenerator[S, P, R, AsyncIterator[R]]: ...
     @overload
-    def __call__(  # type: ignore[overload-overlap]  # likewise
+    def __call__(  # type: ignore[overload-overlap]  # as the checker reads: the first
         self, function: Callable[Concatenate[S, P], Iterator[R]], /
     ) -> TypedGenerator[S, P, R, Iterator[R]]: ...
     @overload
@@ -121,7 +122,7 @@ def method(  # type: ignore[overload-overlap]  # as the checker reads: the first
     function: Callable[Concatenate[S, P], AsyncIterator[R]], /
 ) -> TypedGenerator[S, P, R, AsyncIterator[R]]: ...
 @overload
-def method(  # type: ignore[overload-overlap]  # likewise
+def method(  # type: ignore[overload-overlap]  # as the checker reads: the first
     function: Callable[Concatenate[S, P], Iterator[R]], /
 ) -> TypedGenerator[S, P, R, Iterator[R]]: ...
 @overload
@@ -130,24 +131,23 @@ def method(function: Callable[Concatenate[S, P], R], /) -> TypedMethod[S, P, R, 
 def method(**options: Unpack[MethodKeywords]) -> _Decorator: ...
 @public("actorlib")
 def method(*given: object, **options: Any) -> object:
-    """Sets how a method of an actor class is called, and gives it its exact type.
+    """Sets the options of a method of an actor class, and its exact type.
 
-    ``@method`` and ``@method()`` for the type alone, and
-    ``@method(concurrency_group="io")`` for one that runs in a group of its own.
+    Use ``@method`` for the type only, and ``@method(concurrency_group="io")`` for
+    options.
 
     Args:
         *given: The method.
-        **options: How each call of it is made, by name.
-            ``help(actorlib.CallOptions)`` describes each option; ``name`` is for single
-            calls alone.
+        **options: The options of its calls, by name. ``help(actorlib.CallOptions)``
+            describes each option; ``name`` is only for single calls.
 
     Returns:
         The same plain method, which may still be called on an instance. To a type
         checker it is a TypedMethod or a TypedGenerator.
 
     Raises:
-        TypeError: It decorates something that is no method, an option is unknown or
-            belongs to one call (``name``), or a value has the wrong type.
+        TypeError: It does not decorate a method, an option is unknown or only for
+            single calls (``name``), or a value has the wrong type.
         ValueError: A value is out of range.
 
     Example:
@@ -160,10 +160,9 @@ def method(*given: object, **options: Any) -> object:
         'A'
     """
     if "name" in options:
-        raise TypeError(
+        raise UnknownOptionError(
             f"name={options['name']!r} is an option of one call and not of a method: "
-            "write .options(name=...). The options are "
-            + ", ".join(MethodKeywords.__annotations__)
+            "write .options(name=...)"
         )
     checked = CallOptions().updated(options)
 
@@ -173,7 +172,7 @@ def method(*given: object, **options: Any) -> object:
                 f"@method takes a method of a class, not {function!r} "
                 f"({type(function).__name__})"
             )
-        # What a static or class method wraps is what is found on the class.
+        # Looking up a static or class method on the class returns the wrapped function.
         plain = getattr(function, "__func__", function)
         name = getattr(plain, "__qualname__", repr(plain))
         checked.check(name, is_stream=is_generator(plain))
@@ -192,7 +191,7 @@ def method(*given: object, **options: Any) -> object:
 
 @public("actorlib")
 def typed(handle: ActorHandle[T] | Replicas[T]) -> T:
-    """Gives a handle the methods of its class, for type checkers.
+    """Returns a handle with the type of its class, for type checkers.
 
     ``typed(h).ping.remote(1)`` is checked against ``def ping(self, n: int) -> str``
     where ``ping`` is decorated with ``@method``. At run time it is ``handle`` itself.
@@ -201,7 +200,7 @@ def typed(handle: ActorHandle[T] | Replicas[T]) -> T:
         handle: A handle of an actor, or Replicas.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It is neither.
 
     Example:
         >>> @actorlib.remote

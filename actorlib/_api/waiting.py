@@ -1,9 +1,9 @@
 """Waits for some of many refs: ``await`` where a loop runs, else ``get()``.
 
-Each kind of wait is written once, as a generator of ``WaitRequest``: it yields what to
-wait for, looks at what is done, and yields again or returns. Two drivers run it, one on
-an event loop (``run_async``) and one on a blocked thread (``run_blocking``), so that
-``await`` and ``get()`` cannot differ. A wait may be cancelled, and awaited again later.
+Each kind of wait is written once, as a generator of ``WaitRequest``: it yields a
+request, checks which refs are done, and yields again or returns. Two drivers run it,
+one on an event loop (``run_async``) and one on a blocked thread (``run_blocking``), so
+that ``await`` and ``get()`` cannot differ. A wait may be cancelled, and awaited again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _POLLS = 8
 
 
 class Wakeup:
-    """Wakes tasks that wait for something else than refs."""
+    """Wakes tasks that wait for other events than refs."""
 
     __slots__ = ("_waiters",)
 
@@ -62,12 +62,12 @@ class Wakeup:
 
 
 class WaitRequest(NamedTuple):
-    """What to wait for next; the wait may end earlier, so the caller looks again.
+    """The next event of a wait. The driver may return early; the wait checks again.
 
     Attributes:
         refs: Refs, none of them done.
         number: How many of them have to be done.
-        timeout: Seconds to wait at the most, or None.
+        timeout: The limit in seconds, or None.
         also: A future of the running loop that ends the wait too, or None.
         wakeup: Ends the wait of a task too, or None.
     """
@@ -86,7 +86,7 @@ Steps: TypeAlias = Generator[WaitRequest, None, T]
 class Waiting(Generic[T]):
     """A result that takes time: await it or, where no loop runs, ``get()`` it.
 
-    After a cancelled wait it may be awaited again. It gives its result once.
+    After a cancelled wait it may be awaited again. It returns its result once.
 
     Example:
         >>> @actorlib.remote
@@ -118,8 +118,8 @@ class Waiting(Generic[T]):
     def _unless_over(self) -> Steps[T]:
         if inspect.getgeneratorstate(self._steps) == inspect.GEN_CLOSED:
             raise RuntimeError(
-                "this wait has given its result already: keep that, or call the "
-                "function again for a new wait"
+                "this wait has returned its result: keep that, or call the function "
+                "again for a new wait"
             )
         return self._steps
 
@@ -133,26 +133,26 @@ def wait(
 ) -> Waiting[tuple[list[W], list[W]]]:
     """Waits until some refs are done, whether they have a value or an error.
 
-    A generator of a call is done when its next item is there, or none will come: so
-    this waits for the next item of several streams.
+    A stream counts as done when its next item is available, or there are no more: so
+    this can wait for the next item of several streams.
 
     ``ready, left = await actorlib.wait(refs, num_returns=2)``; in plain methods of
-    actors ``ready, left = actorlib.wait(refs, num_returns=2).get()``. A cancelled wait
-    does no harm: the calls of refs that somebody holds go on.
+    actors ``ready, left = actorlib.wait(refs, num_returns=2).get()``. After a cancelled
+    wait the calls go on as long as their refs exist.
 
     Args:
-        refs: Refs and generators, each of them once.
+        refs: Refs and streams, each of them once.
         num_returns: How many have to be done. Default: 1.
-        timeout: Seconds after which it returns with fewer, or None. 0 only looks.
+        timeout: Seconds after which it returns with fewer, or None. 0 does not wait.
             Default: None.
 
     Returns:
-        Those that are done, ``num_returns`` at the most, and all others; both in the
-        order in which they were given.
+        Those that are done, at most ``num_returns``, and all others; both in the order
+        of ``refs``.
 
     Raises:
-        TypeError: It was given something else than a list of them.
-        ValueError: A ref is there twice, or a number is out of range.
+        TypeError: ``refs`` is not a list of refs and streams.
+        ValueError: A ref is in it twice, or a number is out of range.
 
     Example:
         >>> @actorlib.remote
@@ -163,65 +163,65 @@ def wait(
         >>> [await ref for ref in ready], left
         ([0, 2, 4], [])
     """
-    given = ref_list("wait()", refs)
+    listed = ref_list("wait()", refs)
     if timeout is not None:
         check_seconds("timeout", timeout)
     check_count("num_returns", num_returns, 1)
-    if given and num_returns > len(given):
+    if listed and num_returns > len(listed):
         raise ValueError(
-            f"num_returns={num_returns} of {len(given)} refs: it can be "
-            f"{len(given)} at the most"
+            f"num_returns={num_returns} of {len(listed)} refs: it can be at most "
+            f"{len(listed)}"
         )
-    steps = _until_enough(given, num_returns, timeout)
+    steps = _until_enough(listed, num_returns, timeout)
     return cast("Waiting[tuple[list[W], list[W]]]", Waiting(steps))
 
 
 def ref_list(where: str, refs: object) -> list[Awaited]:
-    """The refs and the generators that a function was given, each of them once.
+    """Checks a list of refs and streams; ``where`` names the function in messages.
 
     Raises:
-        TypeError: It is no list of them.
-        ValueError: One is there twice.
+        TypeError: It is not such a list.
+        ValueError: One is in it twice.
     """
     if not isinstance(refs, Sequence):
         raise TypeError(f"{where} takes a list of refs, not {refs!r}")
-    given = list(cast("Sequence[Awaited]", refs))
-    for ref in cast("list[object]", given):
+    listed = list(cast("Sequence[Awaited]", refs))
+    for ref in cast("list[object]", listed):
         if not isinstance(ref, ObjectRef | ObjectRefGenerator):
             raise TypeError(
                 f"{where} takes refs, not {ref!r} ({type(ref).__name__}): "
-                "handle.method.remote() gives one"
+                "handle.method.remote() returns one"
             )
-    if len(set(given)) < len(given):
+    if len(set(listed)) < len(listed):
         raise ValueError(f"{where} takes each ref once: one of them is there twice")
-    return given
+    return listed
 
 
 def readiness_of(awaited: Awaited) -> ObjectRef[Any]:
-    """The ref itself, or for a generator the arrival of its next item."""
+    """Returns the ref itself, or for a stream the ref of its next arrival."""
     if isinstance(awaited, ObjectRef):
         return awaited
     return reader_of(awaited).arrival()
 
 
 def _until_enough(
-    given: list[Awaited], number: int, timeout: float | None
+    listed: list[Awaited], number: int, timeout: float | None
 ) -> Steps[tuple[list[Awaited], list[Awaited]]]:
     deadline = None if timeout is None else time.monotonic() + timeout
-    left, is_late = timeout, False
+    remaining, is_late = timeout, False
     while not is_late:
-        signs = [readiness_of(awaited) for awaited in given]
+        signs = [readiness_of(awaited) for awaited in listed]
         pending = [sign for sign in signs if not sign.done()]
-        missing = number - (len(given) - len(pending))
+        missing = number - (len(listed) - len(pending))
         if not pending or missing <= 0:
             break
-        yield WaitRequest(pending, missing, left)
+        yield WaitRequest(pending, missing, remaining)
         if deadline is not None:
-            left = max(0.0, deadline - time.monotonic())
-            is_late = not left
-    ready = [awaited for awaited in given if readiness_of(awaited).done()][:number]
+            remaining = max(0.0, deadline - time.monotonic())
+            is_late = not remaining
+    ready = [awaited for awaited in listed if readiness_of(awaited).done()][:number]
     chosen = set(ready)
-    return ready, [awaited for awaited in given if awaited not in chosen]
+    return ready, [awaited for awaited in listed if awaited not in chosen]
 
 
 async def run_async(steps: Steps[T]) -> T:
@@ -234,10 +234,10 @@ async def run_async(steps: Steps[T]) -> T:
         try:
             await _wait_async(request)
         except BaseException:
-            del steps  # the traceback would keep what nobody else holds
+            del steps  # the traceback would keep refs alive
             raise
         finally:
-            del request  # an error of its refs that a step raises would hold itself
+            del request  # an error of its refs would refer to itself
 
 
 def get_on_loop(waiting: Waiting[T]) -> T:
@@ -263,7 +263,7 @@ def run_blocking(steps: Steps[T], *, blocks_loop: bool = False) -> T:
             request.timeout,
             blocks_loop=blocks_loop,
         )
-        del request  # as above
+        del request  # an error of its refs would refer to itself
 
 
 def refuse_running_loop(
@@ -273,16 +273,16 @@ def refuse_running_loop(
 ) -> None:
     """Makes sure that this thread may be blocked by a wait.
 
-    A thread that runs an event loop may be blocked by a plain method of an actor, or if
-    the ref is filled by a loop on another thread.
+    A thread that runs an event loop may be blocked in a plain method of an actor, or if
+    a loop on another thread fills the ref.
 
     Args:
-        ref: What is waited for.
-        called: The function that would block, for the message.
-        instead: What to write instead, for the message.
+        ref: The ref to wait for.
+        called: The name of the blocking function, for the message.
+        instead: The alternative, for the message.
 
     Raises:
-        RuntimeError: It may not.
+        RuntimeError: It may not be blocked.
     """
     home = portal_of(ref.get_loop())
     if may_block() or (home is not None and not home.is_here()):
@@ -299,19 +299,19 @@ def refuse_other_loop(ref: asyncio.Future[Any]) -> None:
     Raises:
         RuntimeError: It does, so the ref's loop is not running.
     """
-    home, running = portal_of(ref.get_loop()), asyncio._get_running_loop()  # noqa: SLF001  # the same
+    home, running = portal_of(ref.get_loop()), asyncio._get_running_loop()  # noqa: SLF001  # None in a fork, too
     if home is not None and home.is_here() and running is not ref.get_loop():
         raise RuntimeError(OTHER_LOOP)
 
 
 def limited(steps: Steps[T], timeout: float) -> Steps[T]:
-    """The same wait for so many seconds at the most; it may be begun again later.
+    """Limits a wait to a number of seconds; it may be continued later.
 
     Raises:
         GetTimeoutError: It takes longer.
     """
     deadline = time.monotonic() + timeout
-    left = timeout
+    remaining = timeout
     is_late = False
     while True:
         try:
@@ -322,10 +322,12 @@ def limited(steps: Steps[T], timeout: float) -> Steps[T]:
             raise GetTimeoutError(
                 f"not all results came within {timeout:g} s; the calls go on"
             )
-        given = left if request.timeout is None else min(left, request.timeout)
-        yield request._replace(timeout=given)
-        left = max(0.0, deadline - time.monotonic())
-        is_late = not left
+        limit = (
+            remaining if request.timeout is None else min(remaining, request.timeout)
+        )
+        yield request._replace(timeout=limit)
+        remaining = max(0.0, deadline - time.monotonic())
+        is_late = not remaining
 
 
 async def _wait_async(request: WaitRequest) -> None:
@@ -334,15 +336,15 @@ async def _wait_async(request: WaitRequest) -> None:
         await _wait_in_thread(loop, request)
         return
     if request.timeout is not None and request.timeout <= 0:
-        await asyncio.sleep(0)  # lets answers come that are there already
+        await asyncio.sleep(0)  # lets the loop read answers that have arrived
         return
-    left = request.number
+    remaining = request.number
     waiter: asyncio.Future[None] = loop.create_future()
 
     def one_done(_: object) -> None:
-        nonlocal left
-        left -= 1
-        if left <= 0 and not waiter.done():
+        nonlocal remaining
+        remaining -= 1
+        if remaining <= 0 and not waiter.done():
             waiter.set_result(None)
 
     watched = [*request.refs] if request.also is None else [*request.refs, request.also]
@@ -364,7 +366,7 @@ async def _wait_async(request: WaitRequest) -> None:
             request.wakeup.remove(waiter)
         if timer is not None:
             timer.cancel()
-        del request  # the traceback would keep refs that nobody else holds
+        del request  # the traceback would keep its refs alive
 
 
 def _call_back(
@@ -390,11 +392,11 @@ async def _wait_in_thread(
         interrupt_calls(refs)
         raise
     if waits[0].done():
-        waits[0].result()  # raises if the engine's loop does not run any more
+        waits[0].result()  # raises if the engine's loop has ended
 
 
 def get_fresh(refs: object, timeout: float | None) -> Any:
-    """Returns values of refs, each as an object that only the caller has.
+    """Returns values of refs, each as a new object for the caller.
 
     Args:
         refs: One ref, or a list of them; see ``get_all``.
@@ -416,7 +418,7 @@ def _fresh_value(ref: ObjectRef[Any]) -> Any:
         return value
     from actorlib._wire.errors import load_kept  # noqa: PLC0415  # it loads msgpack
 
-    # Handles and refs are counted where the engine is; all else can be loaded here.
+    # Handles and refs are counted on the engine's thread; others can be loaded here.
     load = partial(load_kept, kept)
     return run_on_loop_of(ref, load) if kept[2] else load()
 
@@ -432,51 +434,50 @@ def get_all(
 ) -> list[Any]:
     """Returns the values of refs, in their order; blocks this thread.
 
-    Raises as soon as one has failed, wherever in the list that is.
+    It raises as soon as one has failed, wherever in the list.
 
     Args:
         refs: A list of refs; one may be there twice.
         timeout: Seconds to wait for all of them, or None.
-        value_of: Returns the value of a ref that is done. Default: the object that it
-            has.
+        value_of: Returns the value of a ref that is done.
 
     Raises:
-        TypeError: It is no list of refs.
-        GetTimeoutError: They did not come in time; the calls go on.
+        TypeError: It is not a list of refs.
+        GetTimeoutError: They did not arrive in time; the calls go on.
         RuntimeError: This thread runs the event loop.
-        Exception: What a failed one raised.
+        Exception: The error of the first that failed.
     """
     if isinstance(refs, ObjectRefGenerator):
-        raise _generator_given(cast("object", refs))
+        raise _refused_stream(cast("object", refs))
     if isinstance(refs, str) or not isinstance(refs, Sequence):
         raise TypeError(
             f"get() takes a ref or a list of refs, not {refs!r} "
-            f"({type(refs).__name__}): handle.method.remote() gives a ref"
+            f"({type(refs).__name__}): handle.method.remote() returns a ref"
         )
-    given = list(cast("Sequence[ObjectRef[Any]]", refs))
-    for ref in cast("list[object]", given):
+    listed = list(cast("Sequence[ObjectRef[Any]]", refs))
+    for ref in cast("list[object]", listed):
         if isinstance(ref, ObjectRefGenerator):
-            raise _generator_given(cast("object", ref))
+            raise _refused_stream(cast("object", ref))
         if not isinstance(ref, ObjectRef):
             raise TypeError(
                 f"get() takes refs, not {ref!r} ({type(ref).__name__}): "
-                "handle.method.remote() gives one"
+                "handle.method.remote() returns one"
             )
-    pending = [ref for ref in dict.fromkeys(given) if not ref.done()]
+    pending = [ref for ref in dict.fromkeys(listed) if not ref.done()]
     if not pending:
-        return [value_of(ref) for ref in given]
-    if not any(ref.done() and _has_failed(ref) for ref in given):
+        return [value_of(ref) for ref in listed]
+    if not any(ref.done() and _has_failed(ref) for ref in listed):
         _until_over(_AllOf(pending), timeout)
-    for ref in given:
+    for ref in listed:
         if ref.done() and _has_failed(ref):
             ref.get(0)
-    return [value_of(ref) for ref in given]
+    return [value_of(ref) for ref in listed]
 
 
-def _generator_given(given: object) -> TypeError:
+def _refused_stream(stream: object) -> TypeError:
     return TypeError(
-        f"get() takes refs, and {given!r} gives one ref after the other: write "
-        "[get(ref) for ref in generator], or get(list(generator)) when all have come; "
+        f"get() takes refs, and {stream!r} is a stream of refs: write "
+        "[get(ref) for ref in generator], or get(list(generator)) to wait for all; "
         "in async code 'async for ref in generator: await ref'"
     )
 
@@ -517,10 +518,7 @@ def _wait_blocking(
 class CombinedRef(ObjectRef[None], ABC):
     """A ref that is done when several others are, so that a thread can wait for it.
 
-    An engine polls ``done()``, or adds a done callback; either will do.
-
-    Attributes:
-        refs: The refs.
+    An engine may poll ``done()`` or add a done callback.
     """
 
     __slots__ = ("_is_watched", "_then", "refs")
@@ -560,7 +558,7 @@ class CombinedRef(ObjectRef[None], ABC):
                 ref.add_done_callback(self._one_done)
 
     def _one_done(self, ref: asyncio.Future[Any]) -> None:
-        del ref  # done() looks at all of them
+        del ref  # done() checks all of them
         if self._then is not None and self.done():
             self._then(self)
 
@@ -585,24 +583,24 @@ class _SomeOf(CombinedRef):
 
     def __init__(self, refs: Sequence[ObjectRef[Any]], number: int) -> None:
         super().__init__(refs)
-        self.call = 0  # it waits for no particular call
+        self.call = 0  # it does not wait for one certain call
         self._number = number
         fetch_values(refs)
 
     @property
     def awaited_calls(self) -> tuple[tuple[int, ...], int]:
-        """The calls that it waits for, and how many of them have to be answered."""
+        """The calls that it waits for, and how many of them it needs."""
         calls = [ref.call for ref in self.refs if not ref.done()]
         missing = self._number - (len(self.refs) - len(calls))
         return (tuple(calls), missing) if all(calls) else ((), 0)
 
     def done(self) -> bool:
         """Whether enough of them are done now."""
-        left = self._number
+        remaining = self._number
         for ref in self.refs:
             if ref.done():
-                left -= 1
-                if not left:
+                remaining -= 1
+                if not remaining:
                     return True
         return False
 
@@ -610,9 +608,9 @@ class _SomeOf(CombinedRef):
 class _AllOf(CombinedRef):
     """Done when all refs have a value, or one has failed.
 
-    A worker that waits for long reports the call that it waits for: it reads ``call``,
-    that of the first ref that is not done. From then on this is also done when that ref
-    is, so that the wait begins again and the next call can be reported.
+    A worker reports the call of a long wait: it reads ``call``, that of the first ref
+    that is not done. From then on this is done when that ref is, so that the wait
+    begins again and the next call is reported.
     """
 
     __slots__ = ("_at", "_failed", "_polls", "_reported")
@@ -653,8 +651,8 @@ class _AllOf(CombinedRef):
         """Whether all are done, or one has failed."""
         if self._failed:
             return True
-        # Several threads may do this at once: an older place that overwrites a newer
-        # one only makes the next look longer.
+        # Several threads may run this at once: an older index that overwrites a newer
+        # one only makes the next check longer.
         at, refs = self._at, self.refs
         while at < len(refs) and refs[at].done():
             self._failed = self._failed or _has_failed(refs[at])

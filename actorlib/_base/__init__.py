@@ -8,7 +8,9 @@ In reading order:
   option's name.
 * ``log``: logs messages of the owner that do not belong to a call.
 * ``stdio``: the standard streams of this process, which a daemon may have closed.
-* ``stack_frames``: the stack frames of a coroutine, and which frames are ours.
+* ``stack_frames``: finds the frames of coroutines and of users' code, and removes
+  others from tracebacks.
+* ``start_errors``: explains why the operating system refuses the start of a runtime.
 * ``ids``: the ids of actors and of objects, and which process made them.
 * ``labels``: the names of actors in messages: ``Model 'm1' (pid 812)``.
 * ``process_stat``: reads the kernel's facts about a process.

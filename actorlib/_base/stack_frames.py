@@ -1,14 +1,20 @@
-"""Lists the stack frames of coroutines, and identifies frames of this package."""
+"""Finds the stack frames of coroutines and of users' code."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
 OWN_FILES: Final = __file__.rpartition("_base")[0]
 """The prefix of the paths of this package's files. Users do not need their frames."""
+
+_STANDARD = os.path.dirname(os.__file__)  # noqa: PTH120  # as code objects say it
+TRACEBACK_VARIABLE = "ACTORLIB_TRACEBACK"
 
 MOST_FRAMES: Final = 100
 """The maximum number of frames shown of one coroutine, or of one thread."""
@@ -36,3 +42,76 @@ def awaited_frames(coroutine: Any) -> list[FrameType]:
 def _first_attribute(owner: object, *names: str) -> Any:
     values = (getattr(owner, name, None) for name in names)
     return next((value for value in values if value is not None), None)
+
+
+def shows_own_frames() -> bool:
+    """Whether tracebacks show all frames: ``ACTORLIB_TRACEBACK=full``."""
+    return os.environ.get(TRACEBACK_VARIABLE) == "full"
+
+
+def hide_own_frames(error: BaseException, *others: str) -> None:
+    """Removes the frames of this package from the tracebacks of an error.
+
+    Also from those of its causes, its contexts and the errors in a group. A traceback
+    without any other frame is left as it is.
+
+    Args:
+        error: The error.
+        *others: How the paths of further files begin whose frames are removed.
+    """
+    if shows_own_frames():
+        return
+    hidden = (OWN_FILES, *others)
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        each = pending.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        each.__traceback__ = _users_frames(each.__traceback__, hidden)
+        pending += [each.__cause__, each.__context__]
+        if isinstance(each, BaseExceptionGroup):
+            pending += cast("BaseExceptionGroup[BaseException]", each).exceptions
+
+
+def _users_frames(
+    trace: TracebackType | None, hidden: tuple[str, ...]
+) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    entry = trace
+    while entry is not None:
+        if not entry.tb_frame.f_code.co_filename.startswith(hidden):
+            kept.append(entry)
+        entry = entry.tb_next
+    shown: TracebackType | None = None
+    for entry in reversed(kept):
+        shown = TracebackType(shown, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return shown or trace
+
+
+def place_of(frame: FrameType) -> str:
+    """Describes where a thread is: its innermost line of the user's own code."""
+    import linecache  # noqa: PLC0415  # only a warning needs it
+
+    users = (f for f in outer_frames(frame) if not is_library(f.f_code.co_filename))
+    own = next(users, frame)
+    file, number = own.f_code.co_filename, own.f_lineno
+    line = linecache.getline(file, number).strip()
+    where = f"{own.f_code.co_name}, {file}:{number}"
+    return f"{where}: {line}" if line else where
+
+
+def outer_frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """Iterates over a frame and the frames that called it, the innermost first."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def is_library(file: str) -> bool:
+    """Whether a file is of Python, of this package or of an installed one."""
+    return (
+        file.startswith((_STANDARD, OWN_FILES, "<frozen"))
+        or f"{os.sep}site-packages{os.sep}" in file
+    )

@@ -13,6 +13,9 @@ def fill_standard_streams() -> None:
     Otherwise sockets would get these numbers, and libuv (under uvloop) aborts the
     process rather than close one of them.
     """
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
-        pass
+    try:
+        while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+            pass
+    except FileNotFoundError:  # the start of a runtime says what is missing
+        return
     os.close(descriptor)

@@ -26,6 +26,8 @@ from typing import (
 )
 from typing import get_origin as origin_of
 
+from actorlib.exceptions import UnknownOptionError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -74,12 +76,10 @@ class Options:
 
     Attributes:
         subject: The subject, for messages.
-        unknown_error: The class of the error for an unknown option.
     """
 
     __slots__ = ()
     subject: ClassVar[str] = "it"
-    unknown_error: ClassVar[type[Exception]] = ValueError
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Self:
@@ -89,17 +89,16 @@ class Options:
             given: The values, by our names or by Ray's.
 
         Raises:
+            UnknownOptionError: An option is unknown.
             TypeError: A value has the wrong type.
-            ValueError: An option is unknown, or its value is out of range.
+            ValueError: A value is out of range.
         """
         names = options_by_word(cls)
         for word, value in given.items():
             if word not in names:
-                close = closest_names(word, names_of(cls))
-                hint = f" Did you mean {close[0]}=?" if close else ""
-                raise cls.unknown_error(
-                    f"{word}={value!r} is not an option of {cls.subject}.{hint} "
-                    f"The options are {', '.join(names_of(cls))}"
+                raise UnknownOptionError(
+                    f"{word}={value!r} is not an option of {cls.subject}. "
+                    f"{advice_on_options(cls, word)}"
                 )
         return cls(**{names[word]: value for word, value in given.items()})
 
@@ -110,10 +109,19 @@ class Options:
             given: The new values, by name.
 
         Raises:
+            UnknownOptionError: An option is unknown.
             TypeError: A value has the wrong type.
-            ValueError: An option is unknown or its value is out of range.
+            ValueError: A value is out of range.
         """
         return self.of({**given_options(self), **given})
+
+
+def advice_on_options(kind: type, word: str) -> str:
+    """Names up to three options that are like an unknown one, and where all are."""
+    close = [f"{name}=" for name in closest_names(word, names_of(kind), 3)]
+    listed = " or ".join(filter(None, (", ".join(close[:-1]), *close[-1:])))
+    question = f"Did you mean {listed}? " if close else ""
+    return f"{question}help(actorlib.{kind.__name__}) describes all options"
 
 
 def given_options(options: object) -> dict[str, Any]:

@@ -386,6 +386,12 @@ class Engine(Protocol):
         ...
 
 
+class Startable(Protocol):
+    """A runtime, which may not have been started yet."""
+
+    was_started: bool
+
+
 class _InlineEngine:
     """The current engine of an inline actor."""
 
@@ -400,6 +406,12 @@ _own: ContextVar[_InlineEngine | None] = ContextVar("actorlib_own", default=None
 _pickling: ContextVar[tuple[Engine, list[CountedId]] | None] = ContextVar(
     "actorlib_pickling", default=None
 )
+
+
+_last_runtime: ContextVar[Startable | None] = ContextVar(
+    "actorlib_last_runtime", default=None
+)
+"""The last runtime that ``init()`` has made here, for a message."""
 
 
 def _after_fork() -> None:
@@ -424,6 +436,13 @@ def current_engine() -> Engine:
     """
     engine = find_engine()
     if engine is None:
+        runtime = _last_runtime.get()
+        if runtime is not None and not runtime.was_started:
+            raise RuntimeError(
+                "init() was called but not awaited, so no runtime is running: write "
+                "'async with actorlib.init():' or 'await actorlib.init()'. For plain "
+                "code: 'import actorlib.blocking as ray' and 'ray.init()'"
+            )
         raise RuntimeError(
             "no runtime is running in this process: write "
             "'async with actorlib.init():' around the code that uses actors, or "
@@ -445,6 +464,11 @@ def set_engine(engine: Engine | None) -> None:
         return
     global _engine  # noqa: PLW0603  # the current engine
     _engine = engine
+
+
+def note_runtime(runtime: Startable) -> None:
+    """Notes that a runtime was made, for a message if it is never started."""
+    _last_runtime.set(runtime)
 
 
 def use_own_engine() -> None:

@@ -172,6 +172,23 @@ _OF_ENGINES = frozenset(
 )
 
 
+def _not_awaited(what: str) -> TypeError:
+    return TypeError(
+        f"{what}: a ref is the result of a call that may still be running, and not a "
+        "value yet: write 'await ref', or in plain code ref.get(), and use the value "
+        "that this returns. A call takes the ref itself as an argument"
+    )
+
+
+def _refusing(expression: str) -> Callable[..., NoReturn]:
+    """Makes a special method that raises TypeError: the ref has no value yet."""
+
+    def refuse(*_: object) -> NoReturn:
+        raise _not_awaited(expression)
+
+    return refuse
+
+
 @public("actorlib")
 class ObjectRef(_Future[R]):
     """The result of a call, now or later.
@@ -187,6 +204,9 @@ class ObjectRef(_Future[R]):
     produced. For that purpose the encoded result stays with the ref, unless it is None,
     a number, ``str`` or ``bytes``. Actors whose handles are in the result live until
     the ref is dropped.
+
+    Operators such as ``+`` and ``>`` raise TypeError, as the value may not be there
+    yet. ``==`` compares the refs and not their values: ``ref == 3`` is False.
 
     Example:
         >>> @actorlib.remote
@@ -474,10 +494,18 @@ class ObjectRef(_Future[R]):
         return self
 
     def __repr__(self) -> str:
-        """Shows its state and, while it is pending, the name of its call if known."""
+        """Shows its state, and the name of a call that is pending or has raised.
+
+        asyncio logs this for an error that no caller has received.
+        """
         text = super().__repr__()
-        label = "" if self.done() else self.call_label
-        return text.replace("pending", f"pending: {label}", 1) if label else text
+        state, label = "pending", ""
+        if not self.done():
+            label = self.call_label
+        elif not self.cancelled():
+            # Not by exception(), which would mark the error as received.
+            state, label = "finished", getattr(self._exception, "where", "")
+        return text.replace(state, f"{state}: {label}", 1) if label else text
 
     def __dir__(self) -> list[str]:
         """Omits the attributes for engines."""
@@ -627,15 +655,20 @@ class ObjectRef(_Future[R]):
         def __float__(self) -> NoReturn:
             raise _not_awaited("float(ref)")
 
-        def __add__(self, other: object) -> NoReturn:
-            """Refuses, as all other operators do."""
-            del other
-            raise _not_awaited("ref + ...")
-
-        __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __add__
-        __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __add__
-        __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __add__
-        __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __xor__ = __add__
+        __neg__ = _refusing("-ref")
+        __abs__ = _refusing("abs(ref)")
+        __add__, __radd__ = _refusing("ref + ..."), _refusing("... + ref")
+        __sub__, __rsub__ = _refusing("ref - ..."), _refusing("... - ref")
+        __mul__, __rmul__ = _refusing("ref * ..."), _refusing("... * ref")
+        __truediv__, __rtruediv__ = _refusing("ref / ..."), _refusing("... / ref")
+        __floordiv__, __rfloordiv__ = _refusing("ref // ..."), _refusing("... // ref")
+        __mod__, __rmod__ = _refusing("ref % ..."), _refusing("... % ref")
+        __pow__, __rpow__ = _refusing("ref ** ..."), _refusing("... ** ref")
+        __matmul__, __rmatmul__ = _refusing("ref @ ..."), _refusing("... @ ref")
+        __and__, __or__ = _refusing("ref & ..."), _refusing("ref | ...")
+        __xor__ = _refusing("ref ^ ...")
+        __lt__, __le__ = _refusing("ref < ..."), _refusing("ref <= ...")
+        __gt__, __ge__ = _refusing("ref > ..."), _refusing("ref >= ...")
 
 
 class BorrowedRef(ObjectRef[R]):
@@ -734,14 +767,6 @@ def label_of_call(owner: object, call: int) -> str:
     """Returns a result owner's name for a call; empty if it keeps no table."""
     label: Callable[[int], str] | None = getattr(owner, "label_of", None)
     return "" if label is None else label(call)
-
-
-def _not_awaited(what: str) -> TypeError:
-    return TypeError(
-        f"{what}: a ref is not the value of its call, which may still be running: "
-        "write 'await ref', or in plain code ref.get(), and use the result. A call "
-        "accepts the ref itself as an argument"
-    )
 
 
 class _ThreadFuture(concurrent.futures.Future[R]):

@@ -557,6 +557,16 @@ class ObjectRefGenerator(Generic[R]):
                 self._waits -= 1
         return ref
 
+    if not TYPE_CHECKING:  # type checkers refuse it by themselves
+
+        def __await__(self) -> NoReturn:
+            """Refuses: a generator has several results."""
+            raise TypeError(
+                "a call of a generator returns a stream of refs, which cannot be "
+                "awaited: write 'async for ref in stream: value = await ref', or "
+                "'await stream.completed()' to wait for the end"
+            )
+
     def next_ready(self) -> bool:
         """Whether the next item is there, so that ``next()`` would not wait."""
         reader = self._reader

@@ -6,4 +6,5 @@ In reading order:
 * ``forking``: gives a forked child's event loop separate descriptors.
 * ``fork_copies``: closes, in a forked child, the copies of what its parent has open.
 * ``termination``: turns signals that end a program into its cancellation.
+* ``main_watch``: warns if the program's own code blocks the event loop.
 """

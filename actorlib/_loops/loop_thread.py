@@ -342,10 +342,17 @@ def new_loop(*mixins: type) -> asyncio.AbstractEventLoop:
     """
     kind: Any = asyncio.SelectorEventLoop
     if os.environ.get("ACTORLIB_UVLOOP", "1") != "0":
-        with contextlib.suppress(ImportError):
+        try:
             import uvloop  # noqa: PLC0415  # optional, and warm in the template
 
             kind = uvloop.Loop
+        except ImportError:
+            pass
+        except Exception as error:
+            raise ImportError(
+                f"uvloop is installed and cannot be loaded ({error!r}): install it "
+                "again, or set ACTORLIB_UVLOOP=0 to use asyncio's event loop"
+            ) from error
     if mixins:
         kind = type("ThreadedLoop", (*mixins, kind), {})
     return cast("asyncio.AbstractEventLoop", kind())

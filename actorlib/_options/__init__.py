@@ -1,20 +1,18 @@
-"""What users declare: options, amounts of resources, interfaces of classes.
+"""The declarations of users: options, amounts of resources, interfaces of classes.
 
 In reading order:
 
-* ``kinds``: the kinds of devices, and how much of each may be asked for at once.
-* ``resources``: what is asked for and what there is: named amounts, in exact integers.
-* ``runtime_env``: what an actor's process is like: its variables and its working
-  directory.
-* ``shares``: shares of devices: how they are to hold, and what is told of them.
+* ``kinds``: the kinds of devices, and the amounts of each that may be asked for.
+* ``resources``: named amounts of what is asked for and what exists, in exact integers.
+* ``runtime_env``: the variables and the working directory of an actor's process.
+* ``shares``: shares of devices, and how they are enforced.
 * ``actor_options``: the options of actors, and those that functions share.
 * ``call_options``: the options of methods, and those that functions share.
 * ``function_options``: the options of remote functions.
-* ``runtime_name``: what a runtime may be called.
-* ``runtime_options``: the options of runtimes.
-* ``group_spec``: what a placement group asks for: checked once, then frozen.
-* ``hooks``: marks the methods with which an actor's life begins and ends.
+* ``runtime_options``: the options of runtimes, their names among them.
+* ``group_spec``: the bundles and the strategy of a placement group.
+* ``hooks``: marks the methods that run at the beginning and at the end of an actor.
 * ``interface``: the signatures of an actor class, by which callers check calls.
-* ``callee``: what a call goes to: a method of an actor, or a function.
+* ``callee``: the method of an actor, or the function, that a call is for.
 * ``call_events``: the events of a call that users' code may consume.
 """

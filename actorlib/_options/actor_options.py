@@ -1,11 +1,11 @@
 """The options of actors, and those that functions share: checked once, then frozen.
 
-They are written twice: as a ``TypedDict``, by which type checkers check the keywords
-that users write, and as a dataclass, which the engines read. A test keeps the two
+Each option is declared twice: in a ``TypedDict``, by which type checkers check the
+keywords of users, and in a dataclass, which the engines read. A test keeps the two
 equal.
 """
 
-from collections.abc import Mapping, Sequence  # types that are asked for
+from collections.abc import Mapping, Sequence  # types of options
 from dataclasses import field
 from typing import ClassVar, Literal, TypedDict, cast
 
@@ -46,12 +46,12 @@ LOOPED_LIMIT = 1000
 """How many calls an actor with ``async def`` methods runs at once by default."""
 
 
-# What actors and functions share.
+# The options that actors and functions share.
 
 
 @public("actorlib")
 class CommonKeywords(TypedDict, total=False):
-    """The keywords that ``@remote(...)`` takes for functions and for classes alike."""
+    """The keywords of ``@remote(...)`` that functions and classes share."""
 
     num_cpus: float | None
     num_gpus: float | None
@@ -86,13 +86,12 @@ def _check_percentage(name: str, value: object) -> None:
 
 def _checked_devices(name: str, value: object) -> tuple[str, ...]:
     is_list = isinstance(value, list | tuple)
-    several = cast("Sequence[object]", value) if is_list else (value,)
     devices: list[str] = []
-    for device in several:
+    for device in cast("Sequence[object]", value) if is_list else (value,):
         is_number = isinstance(device, int) and not isinstance(device, bool)
-        named = str(device) if is_number else device
-        check_text(name, named, "'0' or 'GPU-8d2b...'")
-        devices.append(cast("str", named))
+        text = str(device) if is_number else device
+        check_text(name, text, "'0' or 'GPU-8d2b...'")
+        devices.append(cast("str", text))
     if len(set(devices)) < len(devices):
         raise ValueError(f"{name} names one device twice: {devices!r}")
     return tuple(devices)
@@ -101,7 +100,7 @@ def _checked_devices(name: str, value: object) -> tuple[str, ...]:
 def _check_group(name: str, value: object) -> None:
     if value is not None and value != DEFAULT and not isinstance(value, GroupSpec):
         raise TypeError(
-            f"{name} takes what placement_group() gave, None for no group, or "
+            f"{name} takes a result of placement_group(), None for no group, or "
             f"'default', not {value!r} ({type(value).__name__})"
         )
 
@@ -133,73 +132,74 @@ class CommonOptions(Options):
     """The options that actors and functions share.
 
     Attributes:
-        num_cpus: How many CPUs an actor holds for life, or a call of a function while
-            it runs, 0 or more. Fractions are exact to 1/10 000. Default: None, which is
-            0 for an actor, and for a function 0 if it asks for an accelerator, else 1.
-        num_gpus: How many GPUs an actor holds for life, or a call while it runs, 0 or
-            more. A number below 1 is a share of one device; above 1 it has to be whole.
-            Default: None, which is 0.
-        gpu_memory: How much memory of one GPU an actor holds for life, or a call while
+        num_cpus: The number of CPUs that an actor holds for life, or a call of a
+            function while it runs, 0 or more. Fractions are exact to 1/10 000. Default:
+            None, which is 0 for an actor, and for a function 0 if it asks for an
+            accelerator, else 1.
+        num_gpus: The number of GPUs that an actor holds for life, or a call while it
+            runs, 0 or more. A number below 1 is a share of one device; a number above 1
+            has to be whole. Default: None, which is 0.
+        gpu_memory: The memory of one GPU that an actor holds for life, or a call while
             it runs: bytes, 1 or more, or a size such as ``"10GiB"``. The share is that
-            part of the card it is placed on. If ``num_gpus`` is given, too, it is 1 at
-            the most, and the larger of the two counts. Default: None, for as much
-            memory as goes with ``num_gpus``.
-        memory: How much memory of the machine an actor or a call is counted with:
+            part of the card it is placed on. Together with ``num_gpus``, which is then
+            at most 1, the larger of the two counts. Default: None, for the memory that
+            belongs to ``num_gpus``.
+        memory: The memory of the machine that an actor or a call is counted with:
             bytes, 0 or more, or a size such as ``"2GiB"``. On Linux the log warns once
-            if an actor takes more, unless ``enforcement`` is off. Default: None, which
+            if an actor uses more, unless ``enforcement`` is off. Default: None, which
             is 0.
-        resources: Amounts of other devices, such as ``{"TPU": 4}``, and of resources of
-            your own, by name. Default: None, for none.
+        resources: Amounts of other devices, such as ``{"TPU": 4}``, and of custom
+            resources, by name. Default: None.
         accelerator_type: The model that its devices have to be: a constant of
             ``actorlib.accelerators.types``, or a name that ``actorlib devices`` shows.
             Default: None, for any.
-        placement: Which device a share is taken from: ``"pack"`` takes the fullest one
-            that has room, ``"spread"`` the emptiest. Default: None, which is pack.
-        device: The device that it has to be on, by id, UUID or PCI address; a list
-            names as many as it asks for. Default: None, for any.
+        placement: The device that a share is taken from: ``"pack"`` selects the fullest
+            one with room, ``"spread"`` the emptiest. Default: None, which is pack.
+        device: The device that it has to be on, by id, UUID or PCI address, or a list
+            of as many as it asks for. Default: None, for any.
         placement_group: The placement group that it is placed in; None for no group.
             Default: ``"default"``, which is the group of the code that makes or calls
             it, if that code captures.
-        placement_group_bundle_index: Which bundle of the group, counted from 0; -1 is
-            any that has room. Default: -1.
-        placement_group_capture_child_tasks: If True, what it makes and calls goes into
-            its group, unless that names another. Default: None, which is what the code
-            has that makes or calls it.
-        scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same as
-            the three options above, or ``"DEFAULT"``. ``"SPREAD"`` has an effect on the
+        placement_group_bundle_index: The bundle of the group, counted from 0; -1 is any
+            bundle with room. Default: -1.
+        placement_group_capture_child_tasks: If True, the actors that it makes and the
+            functions that it calls are placed in its group, unless they name another.
+            Default: None, for the setting of the code that makes or calls it.
+        scheduling_strategy: A PlacementGroupSchedulingStrategy, which stands for the
+            three options above, or ``"DEFAULT"``. ``"SPREAD"`` has an effect on the
             Ray engine only. Default: None.
-        accelerators: What it sees of accelerators that it did not ask for: nothing with
-            ``"hide"``, what your program sees with ``"inherit"``. Default: None, which
-            is hide, unless the variable ``ACTORLIB_HIDE_DEVICES`` is 0.
-        enforcement: Who keeps an actor or a call to its share, if that is less than a
-            whole device; see ``RuntimeOptions``. If no device can have what is named,
-            it fails with ActorUnschedulableError or TaskUnschedulableError. Default:
-            None, which is what the runtime has.
+        accelerators: The visibility of accelerators that it did not ask for: none with
+            ``"hide"``, those that your program sees with ``"inherit"``. Default: None,
+            which is hide, unless the variable ``ACTORLIB_HIDE_DEVICES`` is 0.
+        enforcement: What keeps an actor or a call to its share, if that is less than a
+            whole device; see ``RuntimeOptions``. If no device supports it, it fails
+            with ActorUnschedulableError or TaskUnschedulableError. Default: None, for
+            that of the runtime.
         mps_thread_percentage: With ``enforcement="mps"``, the percentage of the GPU's
             multiprocessors that each process may use at once, 1 to 100. This is a
             ceiling and reserves nothing: others may use the same ones. Default: None,
             which is all of them, whatever the share is.
-        device_memory_overuse: What happens if its processes take more of a GPU's memory
+        device_memory_overuse: What happens if its processes use more of a GPU's memory
             than its share: ``"warn"``, ``"kill"``, or a function of your program, which
-            code in a worker cannot give; see ``RuntimeOptions``. Default: None, which
-            is what the runtime has.
-        torch: If True, an actor or a call is a rank of its placement group. It finds in
-            its environment what ``torch.distributed`` reads: ``RANK``, ``WORLD_SIZE``,
-            ``LOCAL_RANK``, ``LOCAL_WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``.
-            An actor has the number of its bundle, and a function is called by
-            ``group.map``. A name instead of True tells several gangs in one group
-            apart. Default: False.
-        name: Of an actor, the name by which ``get_actor`` finds it while it lives; if a
-            living actor of the namespace has the name, ActorAlreadyExistsError is
-            raised. Of a function, the name that messages call it by. Default: None,
-            which is no name for an actor, and for a function its own.
+            code in a worker cannot pass; see ``RuntimeOptions``. Default: None, for
+            that of the runtime.
+        torch: If True, an actor or a call is a rank of its placement group. Its
+            environment has the variables of ``torch.distributed``: ``RANK``,
+            ``WORLD_SIZE``, ``LOCAL_RANK``, ``LOCAL_WORLD_SIZE``, ``MASTER_ADDR`` and
+            ``MASTER_PORT``. An actor has the number of its bundle, and a function is
+            called by ``group.map``. A name instead of True distinguishes several gangs
+            in one group. Default: False.
+        name: For an actor, the name by which ``get_actor`` finds it while it lives; if
+            a living actor of the namespace has the name, ActorAlreadyExistsError is
+            raised. For a function, its name in messages. Default: None, which is no
+            name for an actor, and for a function the name of its code.
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: environment
             variables of its process, which are set before any of your code is imported,
             and the directory that it works in and imports from. Actors that it makes
             inherit both. Calls of functions with different ones never share a process.
-            Default: None, which is the runtime's.
-        retry_exceptions: Which exceptions of a method, or of the function, make a call
-            be sent again, as often as ``max_task_retries`` or ``max_retries`` says:
+            Default: None, for that of the runtime.
+        retry_exceptions: The exceptions of a method, or of the function, after which a
+            call is sent again, at most ``max_task_retries`` or ``max_retries`` times:
             True for all, or a list of classes. A method of an actor, or one call of it,
             may have its own. Default: False.
         request: All amounts together, exact.
@@ -236,7 +236,7 @@ class CommonOptions(Options):
     def __post_init__(self) -> None:
         object.__setattr__(self, "request", self.amounts(self.num_cpus))
         check_fields(self)
-        if self.resources is not None:  # theirs may change
+        if self.resources is not None:  # the user may change theirs
             object.__setattr__(self, "resources", dict(self.resources))
         object.__setattr__(self, "runtime_env", checked_env(self.runtime_env))
         _check_part(self)
@@ -244,11 +244,7 @@ class CommonOptions(Options):
         _check_bundle(self)
 
     def amounts(self, num_cpus: float | None) -> Resources:
-        """All amounts together, exact.
-
-        Args:
-            num_cpus: How many CPUs are among them.
-        """
+        """Returns all amounts together, exact, with a number of CPUs."""
         return request(
             num_cpus=num_cpus,
             num_gpus=self.num_gpus,
@@ -259,13 +255,13 @@ class CommonOptions(Options):
 
     @property
     def group(self) -> GroupSpec | None:
-        """The placement group that it is in, or None."""
+        """The placement group, or None."""
         group = self.placement_group
         return group if isinstance(group, GroupSpec) else None
 
     @property
     def retried(self) -> bool | tuple[type[Exception], ...]:
-        """The exceptions after which a call is made again."""
+        """The exceptions after which a call is sent again."""
         return cast("bool | tuple[type[Exception], ...]", self.retry_exceptions)
 
     @property
@@ -285,26 +281,26 @@ class CommonOptions(Options):
 
     @property
     def tunes_enforcement(self) -> bool:
-        """Whether it asks for what only some ways to make a share hold can do."""
+        """Whether it has an option that only some kinds of enforcement support."""
         return self.mps_thread_percentage is not None
 
     def refuse_callbacks(self) -> None:
-        """Refuses functions of a worker's, which only the owner could call.
+        """Refuses functions of a worker, which the owner cannot call.
 
         Raises:
-            UnsupportedOptionError: There is one.
+            UnsupportedOptionError: An option is a function.
         """
         action = self.device_memory_overuse
         if callable(action):
             raise UnsupportedOptionError(
                 f"device_memory_overuse={action!r}: the program that called init() "
-                "would call it, and this is a worker. Say 'warn' or 'kill' here, or "
-                "give init() the function"
+                "would call it, and this is a worker. Write 'warn' or 'kill' here, or "
+                "pass the function to init()"
             )
 
     @property
     def has_device_constraints(self) -> bool:
-        """Whether it matters which of the devices with room it gets."""
+        """Whether not every device with room will do."""
         return (
             self.accelerator_type is not None
             or self.gpu_memory is not None
@@ -314,22 +310,21 @@ class CommonOptions(Options):
 
 
 def _check_part(options: CommonOptions) -> None:
-    """Makes sure that a part of a GPU is asked for where MPS is to limit its use."""
+    """Makes sure that ``mps_thread_percentage`` has a part of a GPU to limit."""
     percentage, name = options.mps_thread_percentage, "mps_thread_percentage"
     if percentage is None:
         return
     if options.enforcement not in (None, "mps"):
         raise ValueError(
-            f"{name}={percentage} is a limit of MPS, and enforcement="
-            f"{options.enforcement!r} is asked for: write enforcement='mps', or leave "
-            f"{name} out"
+            f"{name}={percentage} is a limit of MPS, and there is enforcement="
+            f"{options.enforcement!r}: write enforcement='mps', or leave out {name}"
         )
     units = options.request.amounts.get(GPU.name, 0)
     if units >= UNITS or not (units or options.gpu_memory):
-        asked = "none is asked for" if not units else f"{options.request} is asked for"
+        request = options.request if units else "none"
         raise ValueError(
-            f"{name}={percentage} is about a part of a GPU, and {asked}: ask for "
-            "num_gpus below 1, or gpu_memory; whoever has a whole GPU has all of it"
+            f"{name}={percentage} limits a part of a GPU, and {request} is asked for: "
+            "ask for num_gpus below 1, or gpu_memory; a whole GPU has no limit"
         )
 
 
@@ -337,14 +332,14 @@ def _check_bundle(options: CommonOptions) -> None:
     index = options.placement_group_bundle_index
     if options.placement_group is None and index != ANY_BUNDLE:
         raise ValueError(
-            f"placement_group_bundle_index={index} is about a group, and "
-            "placement_group=None says that there is none"
+            f"placement_group_bundle_index={index} needs a group, and there is "
+            "placement_group=None"
         )
 
 
 def _check_wishes(options: CommonOptions) -> None:
-    """Makes sure that wishes about devices fit the number of devices."""
-    given = [name for name, value in options.wishes.items() if value]
+    """Makes sure that options about devices fit the number of devices."""
+    wishes = [name for name, value in options.wishes.items() if value]
     counts = {
         name: -(-amount // UNITS)
         for name, amount in options.request.amounts.items()
@@ -352,17 +347,17 @@ def _check_wishes(options: CommonOptions) -> None:
     }
     if options.gpu_memory is not None:
         counts[GPU.name] = 1
-    if given and not counts:
+    if wishes and not counts:
         raise ValueError(
-            f"{given[0]} is about devices, and none are asked for: add num_gpus or "
+            f"{wishes[0]} is about devices, and none are asked for: add num_gpus or "
             "gpu_memory, or resources for another kind"
         )
-    known = [count for name, count in counts.items() if name in KINDS]
-    named = len(options.devices)
-    if named and len(known) == len(counts) and named != sum(known):
+    are_all_kinds = all(name in KINDS for name in counts)
+    total, number = sum(counts.values()), len(options.devices)
+    if number and are_all_kinds and number != total:
         raise ValueError(
-            f"device names {named} {'device' if named == 1 else 'devices'}, and "
-            f"{options.request} is on {sum(known)}: name as many"
+            f"device names {number} {'device' if number == 1 else 'devices'}, and "
+            f"{options.request} is on {total}: name as many"
         )
 
 
@@ -390,7 +385,7 @@ class ActorKeywords(CommonKeywords, total=False):
 
 
 def _checked_actors(name: str, value: object) -> tuple[bytes, ...]:
-    """Returns the ids that ``_api`` has put in the place of handles."""
+    """Returns the ids by which ``_api`` has replaced the handles."""
     ids = cast("tuple[object, ...]", value)
     if isinstance(value, tuple) and all(isinstance(actor, bytes) for actor in ids):
         return cast("tuple[bytes, ...]", ids)
@@ -411,40 +406,39 @@ class ActorOptions(CommonOptions):
         apart_from: The handle of another actor, or a list of handles. This one is
             placed on other devices than theirs. Default: None, for anywhere.
         max_concurrency: How many calls run at once, 1 or more. They start in the order
-            in which they came. A class without ``async def`` methods runs them in as
-            many threads. Default: None (or 0), which is 1000 if a method is an ``async
+            of their arrival. A class without ``async def`` methods runs them in as many
+            threads. Default: None (or 0), which is 1000 if a method is an ``async
             def``, else 1.
-        concurrency_groups: Groups of methods by name, each with how many of its calls
-            run at once, 1 or more: ``{"io": 2}``. Methods without a group share
-            ``max_concurrency``. A group of plain methods runs them in threads of its
-            own; one that has an ``async def`` runs all of its methods on a loop of its
-            own. Default: None, for no groups.
-        max_pending_calls: How many calls of this actor one process may have that are
-            not answered yet. One more raises PendingCallsLimitExceeded. Default: None
-            (or 0, or -1), which is any number.
+        concurrency_groups: Groups of methods by name, each with the number of its calls
+            that run at once, 1 or more: ``{"io": 2}``. Methods without a group share
+            ``max_concurrency``. A group of plain methods has its own threads; a group
+            with an ``async def`` runs all of its methods on its own loop. Default:
+            None, for no groups.
+        max_pending_calls: How many calls of this actor without an answer one process
+            may have. One more raises PendingCallsLimitExceeded. Default: None (or 0, or
+            -1), which is any number.
         max_unread_items: How many items of all streams of the actor together may wait
-            for their readers, 1 or more; -1 for any number. Default: None, which is
-            what each stream allows.
+            for their readers, 1 or more; -1 for any number. Default: None, for the
+            limit of each stream.
         allow_out_of_order_execution: If True, a call may run before an earlier one
             whose arguments are not ready. Default: None, which is True if the actor
             runs several calls at once.
-        namespace: The namespace that the name is in. Default: None, which is the
-            runtime's.
+        namespace: The namespace of the name. Default: None, for that of the runtime.
         lifetime: With ``"detached"`` the actor lives until it is killed or the runtime
-            ends, also if nobody holds a handle of it and if the actor that made it is
-            gone. Default: None, which is ``"non_detached"``.
+            ends, even without a handle and after the end of the actor that made it.
+            Default: None, which is ``"non_detached"``.
         get_if_exists: If True and a living actor has the name, ``.remote()`` returns
             its handle instead of raising. Default: False.
-        max_restarts: How often the actor is made anew, with the same arguments, after
-            an end that nobody asked for; -1 for always. Default: 0.
+        max_restarts: How often the actor is created again, with the same arguments,
+            after an end that was not requested; -1 for always. Default: 0.
         restart_window: Only restarts within the last so many seconds count for
             ``max_restarts``, 0 or more. Default: None: all restarts of its life count.
         restart_backoff: Seconds that an actor waits before it is restarted if it died
             soon after a restart, 0 or more. They double each time, up to 30. The first
             restart is at once. Default: 0.5.
         max_task_retries: How often a call is sent again that ran when the actor died;
-            -1 for always. One that was on its way and had not begun is sent again
-            besides. A method or a call may say otherwise. Default: 0.
+            -1 for always. A call that was sent and had not begun is sent again without
+            using a retry. A method or a call may have its own number. Default: 0.
     """
 
     subject: ClassVar[str] = "an actor"
@@ -506,13 +500,15 @@ class ActorOptions(CommonOptions):
         return cast("tuple[bytes, ...]", self.apart_from or ())
 
     def limits(self, *, is_async: bool) -> dict[str, int]:
-        """How many calls run at once, by group; that of no name has all other methods.
+        """Returns how many calls run at once, by group.
+
+        The empty name stands for the methods without a group.
 
         Args:
             is_async: Whether the class has ``async def`` methods.
 
         Returns:
-            Empty if nothing is asked but the default.
+            The limits, or an empty dict for the default.
         """
         default = LOOPED_LIMIT if is_async else 1
         limit = self.max_concurrency or default

@@ -1,11 +1,11 @@
-"""The events of a call that users' code may consume: what it is given, and when.
+"""The events of a call that users' code may consume.
 
-``actorlib.observe`` explains them to users. ``_features/middleware`` produces them.
+``actorlib.observe`` describes them for users. ``_features/middleware`` produces them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 from actorlib._base.public import public
 from actorlib._base.value import dataclass
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 Side: TypeAlias = Literal["caller", "worker"]
 Observed: TypeAlias = tuple[int, bytes, float, dict[str, str]]
-"""What crosses with a call: its number, the id of the actor that makes it or nothing,
-when it was made, and what the caller's side has added."""
+"""What a call carries to its worker: its number, the id of the calling actor or
+nothing, the time of the call, and the carrier of the caller's side."""
 
 
 @public("actorlib.observe")
@@ -26,16 +26,16 @@ class ObservedCall:
 
     Attributes:
         side: ``"caller"`` or ``"worker"``.
-        number: The same on both sides, and of no other call of the runtime.
-        actor_id: The id in hex of the actor that it is for; empty for a function.
+        number: Its number, the same on both sides, and unique in the runtime.
+        actor_id: The id in hex of the called actor; empty for a function.
         class_name: The name of that actor's class; empty for a function.
         actor_name: The name by which ``get_actor`` finds that actor, or None.
-        method: The name of the method, or what calls of the function are called.
-        caller_id: The id in hex of the actor that makes it; empty if that is the
+        method: The name of the method, or of the function.
+        caller_id: The id in hex of the calling actor; empty if the caller is the
             program, or a function.
-        is_stream: Whether it gives items.
-        carrier: Text by name that crosses from the caller's side to the worker's, such
-            as a W3C trace context. What is added on the worker's side stays there.
+        is_stream: Whether it is the call of a generator.
+        carrier: Text by name that is sent from the caller's side to the worker's, such
+            as a W3C trace context. Text that is added on the worker's side stays there.
     """
 
     side: Side
@@ -58,16 +58,16 @@ class Outcome(NamedTuple):
     """How a call ended, on one of its two sides.
 
     Attributes:
-        status: ``"ok"``; ``"error"``; ``"cancelled"``, also by its deadline; or
+        status: ``"ok"``; ``"error"``; ``"cancelled"``, by its deadline too; or
             ``"lost"``, as the process that it was sent to ended.
-        error: The name of the error's class, if there was one.
+        error: The name of the error's class, or empty.
         began: When its code began to run, the last time, by ``time.monotonic()``, which
-            the processes of a machine share. None on the caller's side if it never
-            began, or if its worker did not come to say so; in workers, of calls that
+            is the same in all processes of a machine. None on the caller's side if it
+            never began or its worker could not report it, and in workers for calls that
             they make.
-        ended: When its code ended, likewise.
+        ended: When its code ended, by the same clock, or None.
         runs: How often its code ran to its end: more than once if it was retried after
-            an error. Runs that died with their process are not counted.
+            an error. Runs that ended with their process are not counted.
     """
 
     status: Status
@@ -79,23 +79,25 @@ class Outcome(NamedTuple):
 
 @public("actorlib.observe")
 class Run(NamedTuple):
-    """A run of a call's code in a worker, as that has told its program.
+    """A run of a call's code in a worker, as the worker reported it.
+
+    Times are those of ``time.monotonic()``.
 
     Attributes:
-        number: That of the call.
+        number: The number of the call.
         actor_id: The id in hex of the actor that ran it; empty for a function.
         class_name: The name of that actor's class; empty for a function.
         actor_name: The name by which ``get_actor`` finds that actor, or None.
-        method: The name of the method, or what calls of the function are called.
-        caller_id: The id in hex of the actor that made the call; empty if that was the
+        method: The name of the method, or of the function.
+        caller_id: The id in hex of the calling actor; empty if the caller was the
             program, or a function.
-        made: When the call was made, by ``time.monotonic()``.
-        began: When its code began to run, likewise.
-        ended: When that ended, likewise.
+        made: When the call was made.
+        began: When its code began to run.
+        ended: When its code ended.
         status: ``"ok"``, ``"error"`` or ``"cancelled"``.
-        error: The name of the error's class, if there was one.
+        error: The name of the error's class, or empty.
         pid: The process that ran it.
-        is_own: Whether the program itself made the call, and no worker.
+        is_own: Whether the program itself made the call, and not a worker.
     """
 
     number: int
@@ -115,27 +117,28 @@ class Run(NamedTuple):
 
 @public("actorlib.observe")
 class Middleware(Protocol):
-    """What is told of each call, on both of its sides; see ``actorlib.observe``."""
+    """An object that sees each call on both of its sides; see ``actorlib.observe``."""
 
     def before(self, call: ObservedCall) -> object:
-        """Is called before a call leaves, or before its code runs.
+        """Is called before a call is sent, and in its worker before its code runs.
 
         Args:
-            call: The call. On the caller's side its ``carrier`` may be added to.
+            call: The call. On the caller's side, entries may be added to its
+                ``carrier``.
 
         Returns:
-            Whatever ``after`` is to get.
+            Any value, which ``after`` gets as its token.
         """
         ...
 
     def after(self, call: ObservedCall, token: Any, outcome: Outcome) -> None:
-        """Is called when a call has its answer, or when its code has run.
+        """Is called when a call has its answer, and in its worker when its code ended.
 
-        Not where ``before`` has raised.
+        It is not called where ``before`` has raised.
 
         Args:
             call: The same object.
-            token: What ``before`` returned.
+            token: The value that ``before`` returned.
             outcome: How it ended.
         """
         ...
@@ -143,28 +146,27 @@ class Middleware(Protocol):
 
 @public("actorlib.observe")
 class RunListener(Protocol):
-    """A middleware of the program that is also told what ran, in every worker.
+    """A middleware of the program that also sees the runs of all workers.
 
-    A middleware is one if it has this method. A worker tells of a run before it answers
-    the call; what died with its process is not told of.
+    A middleware is one if it has this method. A worker reports a run before it answers
+    the call. Runs that ended with their process are not reported.
     """
 
     def ran(self, run: Run) -> None:
-        """Is called on the thread of the runtime's loop, for each run.
+        """Is called for each run, on the thread of the runtime's loop.
 
         Args:
-            run: What ran: calls of the program, and those that workers make.
+            run: The run of a call that the program or a worker has made.
         """
         ...
 
 
 def checked_middleware(value: object) -> Middleware:
-    """Gives a middleware.
+    """Returns a value if it is a middleware.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It is not one.
     """
-    made: Any = value
     for method in ("before", "after"):
         if isinstance(value, type) or not callable(getattr(value, method, None)):
             raise TypeError(
@@ -173,5 +175,4 @@ def checked_middleware(value: object) -> Middleware:
                 if not isinstance(value, type)
                 else f"a middleware is an object: make one of the class {value!r}"
             )
-    middleware: Middleware = made
-    return middleware
+    return cast("Middleware", value)

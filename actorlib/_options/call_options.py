@@ -1,12 +1,12 @@
 """The options of calls, of methods and of functions: checked once, then frozen.
 
-They are written twice: as a ``TypedDict``, by which type checkers check the keywords
-that users write, and as a dataclass, which the engines read. A test keeps the two
+Each option is declared twice: in a ``TypedDict``, by which type checkers check the
+keywords of users, and in a dataclass, which the engines read. A test keeps the two
 equal.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence  # types that are asked for
+from collections.abc import Mapping, Sequence  # types of options
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypedDict, TypeVar
 
 from actorlib._base.public import public
@@ -71,7 +71,7 @@ def _checked_count_of_refs(name: str, value: object) -> object:
 
 
 def with_shared_texts(kind: type[T]) -> type[T]:
-    """Adds the texts of options that a class inherits to its docstring."""
+    """Adds the descriptions of inherited options to the docstring of a class."""
     title = "Attributes:\n"
     head, _, own = (kind.__doc__ or "").partition(title)
     inherited = [
@@ -87,28 +87,27 @@ def with_shared_texts(kind: type[T]) -> type[T]:
 class CallTerms(Options):
     """The options that calls of methods and of functions share.
 
-    It has no slots, as a class derives from it and from another one that has some.
+    It has no slots, as a class derives from it and from another one with slots.
 
     Attributes:
-        num_returns: How many refs a call gives. 2 is for code that returns a tuple of
-            two or yields two values, 0 is for none, ``"streaming"`` is for generators.
-            Default: None, which is streaming for generators, else 1.
+        num_returns: The number of refs that a call returns. 2 is for code that returns
+            a tuple of two or yields two values, 0 is for none, ``"streaming"`` is for
+            generators. Default: None, which is streaming for generators, else 1.
         backpressure: For generators: how many items it may be ahead of its reader, 1 or
             more; -1 for any number. Default: None, which is 256 items or 8 MiB,
             whichever comes first.
-        detach: For generators: if True, it runs to its end also if nobody reads it any
-            more, and its items are thrown away. Default: None, which is False: it is
-            cancelled.
-        timeout: How many seconds the call may take, above 0. Then it fails with
-            DeadlineExceededError and is cancelled, with everything that it called. Time
-            counts while the call waits for its arguments, waits for the actor, waits in
-            the queue, and runs. Default: None, for any time.
+        detach: For generators: if True, it runs to its end even if its reader is gone,
+            and its items are dropped. Default: None, which is False: it is cancelled.
+        timeout: The seconds that the call may take, above 0. Then it fails with
+            DeadlineExceededError and is cancelled, with all calls that it made. The
+            time includes waiting for its arguments, for the actor and in the queue.
+            Default: None, for any time.
     """
 
     __slots__ = ()
 
     if TYPE_CHECKING:
-        name: str | None  # of each class that derives, with a text of its own
+        name: str | None  # each derived class has its own description
 
     num_returns: int | Literal["streaming", "dynamic"] | None = option(
         _checked_count_of_refs, default=None
@@ -121,57 +120,58 @@ class CallTerms(Options):
 
     @property
     def is_counted(self) -> bool:
-        """Whether it was said how many refs a call gives."""
+        """Whether ``num_returns`` is a number."""
         return isinstance(self.num_returns, int)
 
     @property
     def parts(self) -> int:
-        """How many refs a call gives."""
+        """The number of refs that a call returns."""
         return self.num_returns if isinstance(self.num_returns, int) else 1
 
     @property
     def headers(self) -> dict[str, object]:
-        """What is said of each call besides its arguments; its group is not in it."""
+        """The headers of each call, without its concurrency group."""
         headers = {"timeout": self.timeout, "name": self.name, "retries": self.retries}
         return {name: value for name, value in headers.items() if value is not None}
 
     @property
     def retries(self) -> tuple[object, object] | None:
-        """How often a call is sent again, and after which exceptions.
+        """The number of retries of a call, and the exceptions that use them.
 
-        None for what its callee says, and where one of the two is None.
+        None for those of its callee; each of the two may be None too.
         """
         return None
 
     @property
     def stream_headers(self) -> dict[str, object]:
-        """What is said besides of each call of a generator."""
+        """The further headers of each call of a generator."""
         headers: dict[str, object] = {"stream": self.backpressure or 0}
         if self.detach:
             headers["detach"] = True
         return headers
 
     def check(self, method: str, *, is_stream: bool) -> None:
-        """Refuses what a method cannot be, generator or not.
+        """Refuses the options of generators for other methods.
 
         Args:
-            method: Its name, for messages.
+            method: The name of the method, for messages.
             is_stream: Whether it is a generator.
 
         Raises:
-            ValueError: An option is of the other kind of method.
+            ValueError: It is not a generator and has such an option.
         """
         if is_stream:
             return
         if self.num_returns == "streaming":
             raise ValueError(
-                f'{method} is no generator: num_returns="streaming" is for what yields'
+                f'{method} is not a generator: num_returns="streaming" is for '
+                "generators"
             )
         for name in ("backpressure", "detach"):
             value = getattr(self, name)
             if value is not None:
                 raise ValueError(
-                    f"{method} is no generator: {name}={value} is for what yields"
+                    f"{method} is not a generator: {name}={value} is for generators"
                 )
 
 
@@ -182,20 +182,19 @@ class CallOptions(CallTerms):
     """The options of a method, or of single calls of it.
 
     Attributes:
-        concurrency_group: The concurrency group that the call counts in. If the actor
-            has none of that name, ValueError is raised. Default: None, for the methods
-            that name no group.
+        concurrency_group: The concurrency group of the call. If the actor has none of
+            that name, ValueError is raised. Default: None, for the methods without a
+            group.
         max_task_retries: How often a call is sent again if the actor dies while it
-            runs; -1 for always. Default: None, which is what the actor's options say.
-        name: What ``get_task_name`` says where the call runs. Default: None, which is
-            the class and the method.
-        retry_exceptions: Which exceptions of the method make its call be sent again:
-            True for all, or a list of classes. Default: None, which is what the actor's
-            options say.
+            runs; -1 for always. Default: None, for that of the actor.
+        name: The result of ``get_task_name`` where the call runs. Default: None, which
+            is the class and the method.
+        retry_exceptions: The exceptions of the method after which its call is sent
+            again: True for all, or a list of classes. Default: None, for those of the
+            actor.
     """
 
     subject: ClassVar[str] = "a method"
-    unknown_error: ClassVar[type[Exception]] = TypeError
 
     concurrency_group: str | None = option(check_text, "'io'", default=None)
     max_task_retries: int | None = option(check_times, default=None)
@@ -209,18 +208,18 @@ class CallOptions(CallTerms):
 
     @property
     def retries(self) -> tuple[object, object] | None:
-        """How often a call is sent again, and after which exceptions.
+        """The number of retries of a call, and the exceptions that use them.
 
-        None for what the actor's options say, and where one of the two is None.
+        None for those of the actor; each of the two may be None too.
         """
         retries = self.max_task_retries, self.retry_exceptions
         return None if retries == (None, None) else retries
 
     def updated(self, given: Mapping[str, object]) -> Self:
-        """These options with some of them replaced; None leaves one as it is.
+        """Returns these options with some of them replaced; None changes nothing.
 
         Args:
-            given: The new values, by name.
+            given: The new values by name.
 
         Raises:
             TypeError: An option is unknown, or a value has the wrong type.

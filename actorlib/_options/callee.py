@@ -1,8 +1,8 @@
-"""What a call goes to: a method of an actor, or a function.
+"""The callee of a call: a method of an actor, or a function.
 
-A ``Callee`` is all of a call that is known before it is made: whom it is for, what is
-called, and the headers that each call of it has. The arguments come beside it: a value
-that held them too would have to be made for each call, which costs a short one 4 % of
+A ``Callee`` is the part of a call that does not change from call to call: the actor,
+the method or function, and the headers. The arguments are passed beside it: an object
+that contained them would have to be made for each call, which costs a short call 4 % of
 its time in the owner.
 """
 
@@ -25,21 +25,16 @@ if TYPE_CHECKING:
 class BoundMethod:
     """A method of one actor.
 
-    It is made for each method of each handle, which a frozen dataclass would take six
-    times as long for. It does not hold the actor: a ref may outlive its handles.
-
-    Args:
-        actor: The actor's id.
-        interface: The interface of its class.
-        actor_name: Its name, or None.
-        method: How the method may be called.
+    One is made for each method of each handle; a frozen dataclass would take six times
+    as long. It does not keep the actor alive: a ref may outlive the handles.
 
     Attributes:
-        actor: The same.
-        method: The same.
+        actor: The actor's id.
+        method: The signature and the options of the method.
         name: The name of the method.
-        headers: What is said of each call besides its arguments, or None.
-        is_capped: Whether other streams of the actor wait for what is taken of one.
+        headers: The headers of each call, or None.
+        is_capped: Whether the actor limits the unread items of all its streams
+            together.
     """
 
     __slots__ = ("_of", "actor", "headers", "is_capped", "method", "name")
@@ -70,16 +65,16 @@ class BoundMethod:
 
     @property
     def options(self) -> CallOptions:
-        """What the class says about calls of it, and then the caller."""
+        """The options of its calls: those of the class, replaced by the caller's."""
         return self.method.options
 
     @property
     def keeps_order(self) -> bool:
-        """Whether a call behind one whose argument is not there waits."""
+        """Whether a call waits behind an earlier one that waits for an argument."""
         return self.method.keeps_order
 
     def with_header(self, name: str, value: object) -> BoundMethod:
-        """The same, with one header more in each call."""
+        """Returns the same with another header in each call."""
         other = object.__new__(BoundMethod)
         other.actor, other.method, other.name = self.actor, self.method, self.name
         other.headers = {**(self.headers or {}), name: value}
@@ -87,5 +82,5 @@ class BoundMethod:
         return other
 
     def __str__(self) -> str:
-        """What a call of it is called in messages."""
+        """The name of its calls in messages."""
         return Label(*self._of).method(self.name)

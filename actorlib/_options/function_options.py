@@ -1,17 +1,18 @@
 """The options of remote functions: checked once, then frozen.
 
-They are written twice: as a ``TypedDict``, by which type checkers check the keywords
-that users write, and as a dataclass, which the engines read. A test keeps the two
+Each option is declared twice: in a ``TypedDict``, by which type checkers check the
+keywords of users, and in a dataclass, which the engines read. A test keeps the two
 equal.
 """
 
-from collections.abc import Mapping  # a type that is asked for
+from collections.abc import Mapping  # a type of options
 from dataclasses import field, replace
 from typing import ClassVar, NamedTuple, TypeVar
 
 from actorlib._base.ids import NO_ACTOR, ActorId
 from actorlib._base.public import public
 from actorlib._base.validation import (
+    advice_on_options,
     check_count,
     check_text,
     check_times,
@@ -29,11 +30,12 @@ from actorlib._options.call_options import (
 )
 from actorlib._options.kinds import KINDS
 from actorlib._options.resources import CPU, GPU_MEMORY
+from actorlib.exceptions import UnknownOptionError
 
 K = TypeVar("K", "ActorOptions", "FunctionOptions")
 
 _OF_CODE = ("name", "torch", "retry_exceptions")
-"""The common options that are about the function and not about its process."""
+"""The common options that concern the function and not its process."""
 
 
 @public("actorlib")
@@ -58,9 +60,9 @@ class FunctionOptions(CallTerms, CommonOptions):
 
     Attributes:
         max_calls: How many calls a process runs before it ends; 0 for any number.
-            Default: None, which is 1 if a device is asked for, as the device's memory
-            is only free when the process is gone, else 0.
-        max_retries: How often a call is made again if its process dies; -1 for always.
+            Default: None, which is 1 with a device, as the device's memory is only free
+            when the process is gone, else 0.
+        max_retries: How often a call is sent again if its process dies; -1 for always.
             Default: 3.
     """
 
@@ -78,24 +80,24 @@ class FunctionOptions(CallTerms, CommonOptions):
 
     @property
     def needs_rank(self) -> bool:
-        """Never: ``group.map`` gives a rank to each actor that calls it."""
+        """Always False: ``group.map`` gives a rank to each actor that calls it."""
         return False
 
     @property
     def worker(self) -> ActorOptions:
-        """What a process asks for that runs it."""
-        asked = {
+        """The options of a process that runs it."""
+        options = {
             name: getattr(self, name)
             for name in names_of(CommonOptions)
             if name not in _OF_CODE
         }
         if self.num_cpus is None and CPU in self.request.amounts:
-            asked["num_cpus"] = 1
-        return ActorOptions(**asked)
+            options["num_cpus"] = 1
+        return ActorOptions(**options)
 
     @property
     def worker_key(self) -> tuple[object, ...]:
-        """What its workers are like: functions with equal keys share them."""
+        """The properties of its workers: functions with equal keys share them."""
         env, group = self.runtime_env or {}, self.group
         action = self.device_memory_overuse
         return (
@@ -116,7 +118,7 @@ class FunctionOptions(CallTerms, CommonOptions):
 
     @property
     def slotless_worker(self) -> ActorOptions:
-        """The options of a worker that holds nothing itself."""
+        """The options of a worker that holds no resources."""
         return ActorOptions(
             placement_group=self.group,
             placement_group_capture_child_tasks=self.placement_group_capture_child_tasks,
@@ -128,20 +130,18 @@ class FunctionOptions(CallTerms, CommonOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class FunctionSpec:
-    """What every call of a remote function with the same options has in common.
-
-    One kind of Callee: it is for no actor, and in no order.
+    """The callee of all calls of a remote function with the same options.
 
     Attributes:
-        source: What a worker unpickles to get the function: the decorated name if a
-            module has it, the function itself otherwise.
-        may_change: Whether it is to be asked for anew before each call, as a name in it
-            may stand for something else by then.
-        name: What its calls are called in messages.
-        options: What each call asks for.
-        is_stream: Whether it is a generator: a call gives items, one after the other.
+        source: The object that a worker unpickles to get the function: the decorated
+            name if a module has it, else the function itself.
+        may_change: Whether the source has to be checked before each call, as its global
+            names may have other values by then.
+        name: The name of its calls in messages.
+        options: The options of its calls.
+        is_stream: Whether it is a generator.
         added_headers: Headers that do not follow from the options.
-        headers: What is said of each call besides its arguments, or None.
+        headers: The headers of each call, or None.
     """
 
     actor: ClassVar[ActorId] = NO_ACTOR
@@ -161,29 +161,29 @@ class FunctionSpec:
 
     def __post_init__(self) -> None:
         headers = self.options.headers
-        if self.is_stream:  # the worker has to know how far each may be ahead
+        if self.is_stream:  # the worker needs the limit of unread items
             headers |= self.options.stream_headers
         headers |= self.added_headers
         object.__setattr__(self, "headers", headers or None)
 
     def with_header(self, name: str, value: object) -> "FunctionSpec":
-        """The same, with one header more in each call."""
+        """Returns the same with another header in each call."""
         return replace(self, added_headers={**self.added_headers, name: value})
 
 
 class _Counterpart(NamedTuple):
-    """The other kind of options, and what is said where one of them is given."""
+    """The other kind of options, for the message where one of them is used."""
 
     kind: type[CommonOptions]
     mistake: str
     subjects: str
-    words: Mapping[str, str]  # those that mean the same here
+    words: Mapping[str, str]  # the options with the same meaning here
 
 
 _COUNTERPARTS: Mapping[type[CommonOptions], _Counterpart] = {
     ActorOptions: _Counterpart(
         FunctionOptions,
-        "no option of an actor: it is one of remote functions",
+        "not an option of an actor: it is one of remote functions",
         "actors",
         {"max_retries": "max_task_retries"},
     ),
@@ -197,29 +197,28 @@ _COUNTERPARTS: Mapping[type[CommonOptions], _Counterpart] = {
 
 
 def checked_as(kind: type[K], given: Mapping[str, object]) -> K:
-    """The options of actors, or of a remote function, from keywords a user wrote.
-
-    Args:
-        kind: ActorOptions or FunctionOptions.
-        given: The keywords.
+    """Makes the options of actors, or of a remote function, from a user's keywords.
 
     Raises:
+        UnknownOptionError: An option is unknown, or is for the other kind alone.
         TypeError: A value has the wrong type.
-        ValueError: An option is unknown, is for the other kind alone, or its value is
-            out of range.
+        ValueError: A value is out of range.
     """
     own, other = options_by_word(kind), _COUNTERPARTS[kind]
     for name in given:
         if name not in own and name in options_by_word(other.kind):
             word = other.words.get(name)
-            hint = f" The word for {other.subjects} is {word}=." if word else ""
-            raise ValueError(
-                f"{name}={given[name]!r} is {other.mistake}.{hint} The options are "
-                f"{', '.join(names_of(kind))}"
+            hint = (
+                f"The word for {other.subjects} is {word}="
+                if word
+                else advice_on_options(kind, name)
+            )
+            raise UnknownOptionError(
+                f"{name}={given[name]!r} is {other.mistake}. {hint}"
             )
     return kind.of(given)
 
 
 def with_given(options: K, given: Mapping[str, object]) -> K:
-    """Options with those replaced that a user wrote; see ``checked_as``."""
+    """Returns options with a user's changes; see ``checked_as``."""
     return checked_as(type(options), {**given_options(options), **given})

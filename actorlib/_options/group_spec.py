@@ -1,7 +1,7 @@
-"""What a placement group asks for: checked once, then frozen.
+"""The bundles and the strategy of a placement group.
 
-A group is a list of *bundles*, each a set of amounts by resource name, which are
-reserved together or not at all. Actors are then placed inside a bundle.
+A group is a list of *bundles*, each a set of amounts by resource name. They are
+reserved together or not at all. Actors are then placed in a bundle.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STRICT_PACK, STRICT_SPREAD = "STRICT_PACK", "STRICT_SPREAD"
 STRATEGIES = (PACK, SPREAD, STRICT_PACK, STRICT_SPREAD)
 
 ANY_BUNDLE = -1
-"""The index of whichever bundle has room."""
+"""The index that stands for any bundle with room."""
 
 GroupId = NewType("GroupId", bytes)
 """The id of a placement group."""
@@ -28,15 +28,15 @@ GroupId.__module__ = "actorlib"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
-    """A placement group as the user asked for it.
+    """The checked request of a placement group.
 
     Attributes:
-        id: Its id; empty until the engine has given it one.
-        bundles: What each bundle reserves, as the user wrote it.
-        strategy: How the bundles lie on devices, one of ``STRATEGIES``.
+        id: Its id; empty until the engine has set it.
+        bundles: The amounts of each bundle as the user wrote them.
+        strategy: How the bundles are arranged on devices, one of ``STRATEGIES``.
         name: The name by which ``get_placement_group`` finds it, or the empty string.
         lifetime: ``"detached"``, or None if it ends with the actor that made it.
-        amounts: What each bundle reserves, exact.
+        amounts: The amounts of each bundle, exact.
     """
 
     id: GroupId = GroupId(b"")
@@ -77,9 +77,9 @@ class GroupSpec:
 
 
 class GroupReference:
-    """What options name a group by: a value, equal to others of the same group.
+    """Names a group in options; equal to other references of the same group.
 
-    ``PlacementGroup`` is one, and adds what users do with a group.
+    ``PlacementGroup`` derives from it and adds the operations of users.
     """
 
     __slots__ = ("_spec",)
@@ -89,17 +89,17 @@ class GroupReference:
 
     @property
     def id(self) -> GroupId:
-        """Its id; ``id.hex()`` is what tables call it."""
+        """Its id; tables show ``id.hex()``."""
         return self._spec.id
 
     @property
     def bundle_specs(self) -> list[dict[str, float | str]]:
-        """What each bundle reserves, as it was asked for."""
+        """The amounts of each bundle as they were written."""
         return [dict(bundle) for bundle in self._spec.bundles]
 
     @property
     def bundle_count(self) -> int:
-        """How many bundles there are."""
+        """The number of bundles."""
         return len(self._spec.bundles)
 
     def __eq__(self, other: object) -> bool:
@@ -117,18 +117,18 @@ class GroupReference:
 
 
 def spec_of(group: GroupReference) -> GroupSpec:
-    """What a group was asked to be."""
+    """Returns the request of a group."""
     return group._spec  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
-def check_fit(label: str, asked: Resources, spec: GroupSpec, index: int) -> None:
-    """Makes sure that an actor fits into a bundle that is empty.
+def check_fit(label: str, amounts: Resources, spec: GroupSpec, index: int) -> None:
+    """Makes sure that an actor fits into an empty bundle.
 
     Args:
         label: The name of its class.
-        asked: What it asks for.
+        amounts: Its request.
         spec: The group.
-        index: Which bundle of it, or -1 for any.
+        index: The bundle, or -1 for any.
 
     Raises:
         ValueError: There is no such bundle, or it is too small even when it is empty.
@@ -140,11 +140,11 @@ def check_fit(label: str, asked: Resources, spec: GroupSpec, index: int) -> None
             f"0 to {last}, and -1 is any of them"
         )
     bundles = spec.amounts if index == ANY_BUNDLE else spec.amounts[index : index + 1]
-    if not any(fits(asked, bundle) for bundle in bundles):
-        there = "; ".join(map(str, bundles))
+    if not any(fits(amounts, bundle) for bundle in bundles):
+        sizes = "; ".join(map(str, bundles))
         have = f"bundle {index} has" if index != ANY_BUNDLE else "its bundles have"
         raise ValueError(
-            f"{label} asks {asked}, and in its placement group {have} {there}: ask "
+            f"{label} asks {amounts}, and in its placement group {have} {sizes}: ask "
             "for less, or make the bundle larger"
         )
 
@@ -165,11 +165,11 @@ def check_rank(label: str, spec: GroupSpec | None, index: int) -> None:
 
     Args:
         label: The name of its class.
-        spec: The group that it is in, or None.
-        index: Which bundle of it, or -1 for any.
+        spec: Its group, or None.
+        index: Its bundle, or -1 for any.
 
     Raises:
-        ValueError: It is in no group, or in any of its bundles.
+        ValueError: It has no group, or no certain bundle.
     """
     if spec is None:
         raise ValueError(
@@ -184,20 +184,20 @@ def check_rank(label: str, spec: GroupSpec | None, index: int) -> None:
         )
 
 
-def fits(asked: Resources, bundle: Resources) -> bool:
-    """Whether an empty bundle has room for an actor, as far as amounts tell.
+def fits(amounts: Resources, bundle: Resources) -> bool:
+    """Whether an empty bundle may have room for an actor.
 
-    How many units of a GPU some bytes of its memory are, the machine alone knows.
+    The units that some bytes of a GPU's memory are depend on the machine.
     """
     room = bundle.amounts
     return all(
         room.get(name, 0) >= amount or _may_have(name, room)
-        for name, amount in asked.amounts.items()
+        for name, amount in amounts.amounts.items()
     )
 
 
 def _may_have(name: str, room: Mapping[str, int]) -> bool:
-    """Whether a bundle may have more of a GPU than its amounts say."""
+    """Whether a bundle may have more of a GPU than its amounts show."""
     other = {GPU.name: GPU_MEMORY, GPU_MEMORY: GPU.name}.get(name)
     return other is not None and other in room
 
@@ -252,20 +252,20 @@ def _exact(place: int, bundle: Mapping[str, float | str]) -> Resources:
 
 
 DEFAULT = "default"
-"""The group of the actor that makes it, if that one captures; else none."""
+"""Stands for the group of the code that makes the actor, if that code captures."""
 
 STRATEGY_OPTION = "scheduling_strategy"
 
 
 def check_once(given: Mapping[str, object]) -> None:
-    """Makes sure that options name a group in one way only.
+    """Refuses both ``placement_group`` and ``scheduling_strategy``.
 
     Raises:
-        ValueError: It is named by ``placement_group`` and ``scheduling_strategy``.
+        ValueError: Both are there.
     """
     strategy = given.get(STRATEGY_OPTION)
     if strategy is not None and given.get("placement_group", DEFAULT) != DEFAULT:
         raise ValueError(
-            "placement_group and scheduling_strategy both say where the actor goes: "
+            "placement_group and scheduling_strategy both name the actor's group: "
             "give one of the two"
         )

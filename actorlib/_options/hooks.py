@@ -1,7 +1,7 @@
-"""Makes an actor's object, and finds the methods that begin and end its life.
+"""Makes an actor's object, and finds the methods that run first and last.
 
-Those methods are marked and not known by a name: ``setup`` and ``close`` are names of
-methods that callers call, with arguments and more than once.
+Decorators mark these methods. Names such as ``setup`` and ``close`` would not do, as
+classes have ordinary methods with these names.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _CLOSE = "close"
 
 
 class Hooks(NamedTuple):
-    """The names of the methods with which the life of an actor begins and ends.
+    """The names of the methods that run before the first call and after the last.
 
     Attributes:
-        setup: That which runs before the first call, or None.
-        close: That which runs behind the last one, or None.
-        are_context: Whether they are those of an ``async with`` block.
+        setup: The method before the first call, or None.
+        close: The method after the last call, or None.
+        are_context: Whether they are ``__aenter__`` and ``__aexit__``.
     """
 
     setup: str | None = None
@@ -38,7 +38,7 @@ class Hooks(NamedTuple):
     are_context: bool = False
 
     def close_of(self, instance: object) -> Callable[[object], object] | None:
-        """Gives what closes an actor's object, to be called with that, or None."""
+        """Returns the function that closes an instance, or None."""
         if self.close is None:
             return None
         method = getattr(type(instance), self.close)
@@ -46,7 +46,7 @@ class Hooks(NamedTuple):
 
 
 def _leave(method: Callable[..., object], instance: object) -> object:
-    """Calls ``__aexit__`` as it is behind a block in which nothing was raised."""
+    """Calls ``__aexit__`` as after a block without an error."""
     return method(instance, None, None, None)
 
 
@@ -55,23 +55,23 @@ def setup(method: MethodT) -> MethodT:
     """Marks the method of an actor class that runs before its first call.
 
     It runs after the constructor, in the actor's process, and where the actor's methods
-    run: an ``async def`` on its event loop. It is a part of the creation: the actor is
-    not alive before it has ended, and what it raises is like an error of the
-    constructor (callers get ``ActorDiedError`` with that as its ``__cause__``; what is
-    marked with ``close`` does not run). After a restart it runs again. A class without
-    marked methods that defines ``__aenter__`` and ``__aexit__`` is entered and left
-    instead.
+    run: an ``async def`` on its event loop. It is part of the creation: the actor is
+    not alive before the method has returned, and an error in it is treated like an
+    error of the constructor (callers get ``ActorDiedError`` with that as its
+    ``__cause__``; the method marked with ``close`` does not run). After a restart it
+    runs again. A class without marked methods that defines ``__aenter__`` and
+    ``__aexit__`` is entered and left instead.
 
     Args:
-        method: A method that takes nothing but ``self``, plain or ``async def``. A
-            class has one; one that derives from it may override it, with the mark or
-            without.
+        method: A method without parameters except ``self``, plain or ``async def``. A
+            class has one; a class that derives from it may override it, with or without
+            the mark.
 
     Returns:
-        The same method, which may be called like any other, too.
+        The same method, which may also be called like any other.
 
     Raises:
-        TypeError: It is no method, or a generator.
+        TypeError: It is not a method, or it is a generator.
 
     Example:
         >>> @actorlib.remote
@@ -95,23 +95,22 @@ def setup(method: MethodT) -> MethodT:
 def close(method: MethodT) -> MethodT:
     """Marks the method of an actor class that runs after its last call.
 
-    It runs at every end that is not a kill: the last handle is gone, the actor's block
-    or the runtime's ends, ``exit_actor()``, and SIGTERM where the program runs by
-    ``actorlib.run``. When the runtime ends it has the ``grace`` of ``init``, as calls
-    have, and is killed after that. It runs before ``__ray_shutdown__`` and before what
-    was registered with ``atexit``. What it raises is printed, and the actor ends all
-    the same.
+    It runs at every end except a kill: the last handle is dropped, the block of the
+    actor or of the runtime ends, ``exit_actor()``, and SIGTERM where the program runs
+    by ``actorlib.run``. When the runtime ends, it has the ``grace`` of ``init``, as
+    calls have, and is killed after that. It runs before ``__ray_shutdown__`` and before
+    ``atexit`` handlers. An error in it is printed, and the actor ends nevertheless.
 
     Args:
-        method: A method that takes nothing but ``self``, plain or ``async def``: that
-            runs on the actor's event loop. A class has one; one that derives from it
-            may override it, with the mark or without.
+        method: A method without parameters except ``self``, plain or ``async def``,
+            which runs on the actor's event loop. A class has one; a class that derives
+            from it may override it, with or without the mark.
 
     Returns:
-        The same method, which may be called like any other, too.
+        The same method, which may also be called like any other.
 
     Raises:
-        TypeError: It is no method, or a generator.
+        TypeError: It is not a method, or it is a generator.
 
     Example:
         >>> @actorlib.remote
@@ -138,7 +137,7 @@ def make_instance(
     """Makes an instance of a class, whose constructor may be an ``async def``.
 
     Returns:
-        The instance, and what is to be awaited before it is complete, or None.
+        The instance, and the coroutine of its constructor, or None.
     """
     constructor = cast("Any", cls).__init__
     if not inspect.iscoroutinefunction(constructor):
@@ -153,30 +152,30 @@ def make_instance(
 
 
 def hooks_of(cls: type) -> Hooks:
-    """Finds what begins and ends the life of a class's actors.
+    """Returns the marked methods of a class, or those of ``async with``.
 
     Raises:
         TypeError: One takes arguments.
         ValueError: There are two of a kind.
     """
-    found: dict[str, str] = {}
+    marked: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
         for name, value in vars(base).items():
             if not isinstance(value, FunctionType):
-                continue  # which may run code when it is asked for an attribute
+                continue  # reading an attribute of it may run code
             kind = value.__dict__.get(_MARK)
             if kind is None:
                 continue
-            other = found.setdefault(kind, name)
+            other = marked.setdefault(kind, name)
             if other != name:
                 raise ValueError(
                     f"{cls.__name__} has two methods that are marked with @{kind}, "
                     f"{other}() and {name}(): mark one, and have it call the other"
                 )
-    for kind, name in found.items():
+    for kind, name in marked.items():
         _check_arguments(cls, name, kind)
-    if found:
-        return Hooks(found.get(_SETUP), found.get(_CLOSE))
+    if marked:
+        return Hooks(marked.get(_SETUP), marked.get(_CLOSE))
     if hasattr(cls, "__aenter__") and hasattr(cls, "__aexit__"):
         return Hooks("__aenter__", "__aexit__", are_context=True)
     return Hooks()

@@ -1,8 +1,8 @@
 """The signatures of an actor class, by which callers check calls.
 
-Else a misspelt method or a missing argument would fail later, in another process, with
-a traceback that does not show the line at fault. An interface is plain data, so it is
-pickled with each handle.
+Without the check a misspelt method or a missing argument would fail later, in another
+process, with a traceback that does not show the wrong line. An interface is plain data,
+so it is pickled with each handle.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _NO_CONSTRUCTOR: object = inspect.getattr_static(object, "__init__")
 class MethodDocs:
     """The docstring and the signature of a method, for ``help()`` and for editors.
 
-    It does not hold the function, which may capture handles: an interface lives longer
-    than its class.
+    It does not refer to the function, which may capture handles: an interface lives
+    longer than its class.
 
     Attributes:
-        doc: Its docstring, or None.
-        signature: How it is called on an instance; defaults that are no plain values
-            are shown as ``...``.
+        doc: The docstring, or None.
+        signature: The signature on an instance; defaults that are not plain values are
+            shown as ``...``.
         classes: The subclasses of ActorMethod that show them, by the class that each
             derives from; see ``_api/actor_handle.py``.
     """
@@ -59,25 +59,26 @@ def _shown(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 class Method(NamedTuple):
-    """How one method may be called.
+    """The signature and the options of one method.
 
     Attributes:
         name: Its name.
-        is_async: Whether it is an ``async def``, with ``yield`` or without.
-        positional: Names of the parameters that may be given by position, in order.
-        positional_only: How many of those may not be given by name.
+        is_async: Whether it is an ``async def``, with or without ``yield``.
+        positional: The names of the positional parameters, in order.
+        positional_only: How many of those are positional-only.
         required: How many of those have no default.
-        keywords: Keyword-only parameters.
+        keywords: The keyword-only parameters.
         required_keywords: Those of them without a default.
-        low: The fewest positional arguments of a call without keywords.
-        high: The most positional arguments; very large behind ``*args``.
-        any_keyword: Whether it takes ``**kwargs``.
-        takes_nothing: Whether it is the constructor of a class that has none.
-        options: The options of calls of it: those of ``@method``, with the caller's.
-        headers: The headers of every call of it, or None.
+        low: The smallest number of positional arguments of a call without keywords.
+        high: The largest number of positional arguments; very large with ``*args``.
+        any_keyword: Whether it has ``**kwargs``.
+        takes_nothing: Whether it stands for the missing constructor of a class.
+        options: The options of its calls: those of ``@method``, replaced by the
+            caller's.
+        headers: The headers of its calls, or None.
         keeps_order: Whether a call waits behind an earlier one that waits for an
             argument.
-        is_stream: Whether it is a generator: a call gives items, one after the other.
+        is_stream: Whether it is a generator.
         docs: Its docstring and signature; None after unpickling.
     """
 
@@ -102,45 +103,45 @@ class Method(NamedTuple):
         return Method, tuple(self)[:-1]
 
     def check_batch(self, where: str, width: int, parts: int) -> None:
-        """Refuses a ``map()`` that could not be.
+        """Refuses a ``map()`` of calls that do not have one result.
 
         Args:
-            where: What it is called in messages.
-            width: How many arguments each call has.
-            parts: How many refs a call gives.
+            where: Its name in messages.
+            width: The number of arguments of each call.
+            parts: The number of refs of each call.
 
         Raises:
-            TypeError: It gives items, or not one ref, or the arguments do not fit.
+            TypeError: A call does not have one result, or the arguments do not fit.
         """
         if self.is_stream:
             raise TypeError(
-                f"map() gives one result for each call, and {where} is a generator: "
+                f"map() returns one result for each call, and {where} is a generator: "
                 "call remote() for each item"
             )
         if parts != 1:
             raise TypeError(
-                f"map() gives one result for each call, and {where} was told "
+                f"map() returns one result for each call, and {where} has "
                 f"num_returns={parts}: call remote() for each item"
             )
         self.check(width, {})
 
     def check(self, nargs: int, kwargs: Mapping[str, object]) -> None:
-        """Refuses arguments that could not be bound, in Python's own words.
+        """Refuses arguments that do not fit, with Python's own messages.
 
         Args:
-            nargs: How many positional arguments there are.
+            nargs: The number of positional arguments.
             kwargs: The keyword arguments.
 
         Raises:
-            TypeError: The call would fail to bind.
+            TypeError: They do not fit.
         """
         if nargs > self.high:
             raise self._too_many(nargs)
-        given = set(self.positional[:nargs])
+        bound = set(self.positional[:nargs])
         by_name = self.positional[self.positional_only :]
         for name in kwargs:
             if name in by_name:
-                if name in given:
+                if name in bound:
                     raise TypeError(
                         f"{self.name}() got multiple values for argument {name!r}"
                     )
@@ -156,7 +157,7 @@ class Method(NamedTuple):
         missing = [
             name
             for place, name in enumerate(self.positional[: self.required])
-            if name not in given
+            if name not in bound
             and (place < self.positional_only or name not in kwargs)
         ]
         if missing:
@@ -171,27 +172,29 @@ class Method(NamedTuple):
         takes = _count(self.high, "positional argument")
         if self.required < self.high:
             takes = f"from {self.required} to {self.high} positional arguments"
-        given = f"{nargs} {'was' if nargs == 1 else 'were'}"
-        return TypeError(f"{self.name}() takes {takes} but {given} given")
+        number = f"{nargs} {'was' if nargs == 1 else 'were'}"
+        return TypeError(f"{self.name}() takes {takes} but {number} given")
 
 
 READY = Method("__ray_ready__", False, (), 0, 0, (), (), 0, 0, False)  # noqa: FBT003  # it takes nothing
 CALL = Method("__ray_call__", False, ("function",), 1, 1, (), (), 1, _UNBOUNDED, True)  # noqa: FBT003  # anything goes
 TERMINATE = Method("__ray_terminate__", False, (), 0, 0, (), (), 0, 0, False)  # noqa: FBT003  # it takes nothing
 BUILT_IN = {method.name: method for method in (READY, CALL, TERMINATE)}
-"""What every handle has, for scripts that know them from Ray."""
+"""The methods of every handle, for scripts of Ray."""
 
 
 class Interface(NamedTuple):
-    """The signatures of an actor class, and what of its options the caller needs.
+    """The signatures of an actor class, and the options that callers need.
 
     Attributes:
-        class_name: The class's own name.
-        constructor: How it is constructed; its name is the class's.
-        methods: By name, inherited ones included.
-        groups: The concurrency groups that an actor of it has.
+        class_name: The name of the class.
+        constructor: Its constructor, under the name of the class.
+        methods: Its methods by name, inherited ones included.
+        groups: The concurrency groups of its actors.
         max_pending: How many calls without an answer one process may have, or -1.
         max_unread: How many items of all its streams may be unread, or -1.
+        attributes: The public names of the class that are not methods, each with
+            ``"a property"`` or ``"an attribute"`` for messages.
     """
 
     class_name: str
@@ -200,6 +203,7 @@ class Interface(NamedTuple):
     groups: tuple[str, ...] = ()
     max_pending: int = -1
     max_unread: int = -1
+    attributes: Mapping[str, str] = {}
 
     @property
     def is_async(self) -> bool:
@@ -211,22 +215,22 @@ class Interface(NamedTuple):
         return self.constructor.is_async or any(method.is_async for method in methods)
 
     def awaits(self, method: str) -> bool:
-        """Whether a method is an ``async def`` that gives one value."""
-        known = self.methods.get(method)
-        return known is not None and known.is_async and not known.is_stream
+        """Whether a method is an ``async def`` without ``yield``."""
+        entry = self.methods.get(method)
+        return entry is not None and entry.is_async and not entry.is_stream
 
     def with_actor_options(self, options: ActorOptions) -> Interface:
-        """The interface of actors that have these options.
+        """Returns the interface of actors with these options.
 
         Raises:
-            ValueError: The class and its options contradict one another.
+            ValueError: The options do not fit the class.
         """
         is_many = self.is_async or bool(options.limits(is_async=False))
         if is_many and options.allow_out_of_order_execution is False:
             raise ValueError(
                 f"{self.class_name} runs several calls at once, so their order cannot "
-                "be kept: leave allow_out_of_order_execution=False out, or give it "
-                "neither async methods nor max_concurrency nor concurrency_groups"
+                "be kept: leave out allow_out_of_order_execution=False, or else its "
+                "async methods, max_concurrency and concurrency_groups"
             )
         keeps_order = not (is_many or options.allow_out_of_order_execution)
         interface = self._replace(
@@ -242,14 +246,14 @@ class Interface(NamedTuple):
         }
         return interface._replace(methods=methods)
 
-    def with_options(self, method: Method, given: Mapping[str, object]) -> Method:
-        """A method with some of its options replaced for a call.
+    def with_options(self, method: Method, changes: Mapping[str, object]) -> Method:
+        """Returns a method with some of its options replaced for a call.
 
         Raises:
             TypeError: An option is unknown, or a value has the wrong type.
-            ValueError: It names an unknown group, or is for generators alone.
+            ValueError: A group is unknown, or an option is only for generators.
         """
-        options = method.options.updated(given)
+        options = method.options.updated(changes)
         self.check_group(method.name, options)
         options.check(f"{self.class_name}.{method.name}", is_stream=method.is_stream)
         headers = _headers(options, is_stream=method.is_stream)
@@ -260,31 +264,26 @@ class Interface(NamedTuple):
         return method._replace(options=options, headers=headers or None)
 
     def check_batch(self, method: Method, width: int) -> None:
-        """Makes sure that ``map()`` can call a method.
-
-        Args:
-            method: The method.
-            width: How many arguments each call has.
-
-        Raises:
-            TypeError: It cannot.
-        """
+        """Makes sure that ``map()`` can call a method; see ``Method.check_batch``."""
         where = f"{self.class_name}.{method.name}"
         method.check_batch(where, width, method.options.parts)
 
     def retried(self) -> dict[str, object]:
-        """The ``retry_exceptions`` of the methods that have them, by name."""
-        known = {n: m.options.retry_exceptions for n, m in self.methods.items()}
-        return {name: listed for name, listed in known.items() if listed is not None}
+        """Returns the ``retry_exceptions`` of the methods that have them, by name."""
+        return {
+            name: method.options.retry_exceptions
+            for name, method in self.methods.items()
+            if method.options.retry_exceptions is not None
+        }
 
-    def retrying(self, listed: Mapping[str, object]) -> Interface:
-        """The interface with other ``retry_exceptions`` for some methods.
+    def retrying(self, exceptions_by_method: Mapping[str, object]) -> Interface:
+        """Returns the interface with other ``retry_exceptions`` for some methods.
 
         Args:
-            listed: By name of the method; None for its actor's.
+            exceptions_by_method: By name of the method; None for those of its actor.
         """
         methods = dict(self.methods)
-        for name, exceptions in listed.items():
+        for name, exceptions in exceptions_by_method.items():
             method = methods[name]
             options = replace(method.options, retry_exceptions=cast("bool", exceptions))
             headers = _headers(options, is_stream=method.is_stream)
@@ -295,7 +294,7 @@ class Interface(NamedTuple):
         """Makes sure that an actor has the concurrency group of a method.
 
         Raises:
-            ValueError: It has none of that name.
+            ValueError: It does not have a group of that name.
         """
         group = options.concurrency_group
         if group is not None and group not in self.groups:
@@ -307,37 +306,43 @@ class Interface(NamedTuple):
             )
 
     def grouped(self) -> dict[str, str]:
-        """The methods that are in a concurrency group, each with its name."""
-        named = {
+        """Returns the concurrency groups of the methods that have one, by name."""
+        return {
             name: method.options.concurrency_group
             for name, method in self.methods.items()
+            if method.options.concurrency_group is not None
         }
-        return {name: group for name, group in named.items() if group is not None}
 
 
 NO_METHODS = Interface("actor in a value", READY, {})
-"""The interface of handles that are held for a value, and never called."""
+"""The interface of handles that only keep an actor alive for a value."""
 
 
 def interface_of(cls: type) -> Interface:
-    """Makes the interface of a class.
+    """Reads the interface of a class.
 
-    Every callable that the class or a base of it defines is a method, static and class
-    methods too, except those of ``object``.
+    Every callable that the class or one of its bases defines is a method, static and
+    class methods too, except those of ``object``.
     """
     methods: dict[str, Method] = {}
+    attributes: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
-        for name, found in vars(base).items():
+        for name, value in vars(base).items():
             methods.pop(name, None)
-            if name in BUILT_IN:  # those are nobody's own
+            attributes.pop(name, None)
+            if name in BUILT_IN:  # a class cannot replace those
                 continue
-            if callable(getattr(cls, name, None)) and not isinstance(found, type):
+            if callable(getattr(cls, name, None)) and not isinstance(value, type):
                 methods[name] = _method(cls, name)
-    return Interface(cls.__name__, _constructor(cls), methods)
+            elif not name.startswith("_"):
+                is_property = isinstance(value, property | functools.cached_property)
+                attributes[name] = "a property" if is_property else "an attribute"
+    constructor = _constructor(cls)
+    return Interface(cls.__name__, constructor, methods, attributes=attributes)
 
 
 def method_of(function: Callable[..., object]) -> Method:
-    """How a function may be called."""
+    """Reads the signature of a function."""
     name: str = getattr(function, "__name__", "")
     return _read(name, function, skip_self=False)
 
@@ -345,35 +350,35 @@ def method_of(function: Callable[..., object]) -> Method:
 def signature_of(function: Callable[..., object]) -> inspect.Signature:
     """Reads the signature of a function that may have any annotations.
 
-    From Python 3.14 on annotations are evaluated when they are read (PEP 649). That
-    fails for names that type checkers alone import, and for classes that stand further
-    down in the file. The annotations are strings then.
+    From Python 3.14 on, annotations are evaluated when they are read (PEP 649). That
+    fails for names that only type checkers import, and for classes that follow in the
+    file. The annotations are strings then.
 
     Raises:
-        TypeError: It is not a callable that has a signature.
-        ValueError: It is written in C and has none.
+        TypeError: It is not callable, or has no signature.
+        ValueError: It is written in C and has no signature.
     """
     if sys.version_info >= (3, 14):
         from annotationlib import Format  # noqa: PLC0415  # 3.14 has it
 
         try:
             return inspect.signature(function)
-        except Exception:  # noqa: BLE001  # annotations are code of the user's
+        except Exception:  # noqa: BLE001  # annotations are the user's code
             return inspect.signature(function, annotation_format=Format.STRING)
     return inspect.signature(function)
 
 
 def _method(cls: type, name: str) -> Method:
-    found = inspect.getattr_static(cls, name)
+    attribute = inspect.getattr_static(cls, name)
     function = getattr(cls, name)
-    # A function takes the instance; what is no descriptor (a partial, an object with
-    # __call__) is left as it is when it is looked up. In Python 3.13 a partial is a
-    # descriptor that only warns of what it will do from 3.14 on: take the instance.
-    is_bound = hasattr(found, "__get__") and not (
-        isinstance(found, functools.partial) and sys.version_info < (3, 14)
+    # A descriptor, such as a function, is called with the instance; others (a partial,
+    # an object with __call__) are not. In Python 3.13 a partial is a descriptor that
+    # warns only: from 3.14 on it is called with the instance.
+    is_bound = hasattr(attribute, "__get__") and not (
+        isinstance(attribute, functools.partial) and sys.version_info < (3, 14)
     )
-    is_own = isinstance(found, (staticmethod, classmethod))
-    method = _read(name, function, skip_self=is_bound and not is_own)
+    is_unbound = isinstance(attribute, (staticmethod, classmethod))
+    method = _read(name, function, skip_self=is_bound and not is_unbound)
     options = cast("CallOptions", getattr(function, OPTIONS, _PLAIN))
     headers = _headers(options, is_stream=method.is_stream)
     return method._replace(options=options, headers=headers or None)
@@ -381,21 +386,22 @@ def _method(cls: type, name: str) -> Method:
 
 def _headers(options: CallOptions, *, is_stream: bool) -> dict[str, object]:
     headers = options.headers
-    if is_stream:  # the worker has to know how far it may be ahead of its reader
+    if is_stream:  # the worker needs the limit of unread items
         headers |= options.stream_headers
     return headers
 
 
 def is_generator(function: object) -> bool:
-    """Whether a call of a function gives items, one after the other."""
+    """Whether a function is a generator, plain or asynchronous."""
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _constructor(cls: type) -> Method:
-    made: object = inspect.getattr_static(cls, "__init__")
-    if made is _NO_CONSTRUCTOR and cast("object", cls.__new__) is not object.__new__:
-        made = cls.__new__
-    return _read(cls.__name__, made, skip_self=True)
+    function: object = inspect.getattr_static(cls, "__init__")
+    is_missing = function is _NO_CONSTRUCTOR
+    if is_missing and cast("object", cls.__new__) is not object.__new__:
+        function = cls.__new__
+    return _read(cls.__name__, function, skip_self=True)
 
 
 def _read(name: str, function: object, *, skip_self: bool) -> Method:
@@ -405,7 +411,7 @@ def _read(name: str, function: object, *, skip_self: bool) -> Method:
     is_async = is_items or inspect.iscoroutinefunction(function)
     try:
         signature = signature_of(cast("Callable[..., object]", function))
-    except (TypeError, ValueError):  # written in C without a signature: let it judge
+    except (TypeError, ValueError):  # written in C: it checks its arguments itself
         return Method(name, is_async, (), 0, 0, (), (), 0, _UNBOUNDED, True)  # noqa: FBT003  # anything goes
     parameters = list(signature.parameters.values())
     if skip_self and parameters and parameters[0].kind is not _VAR_POSITIONAL:
@@ -423,7 +429,7 @@ def _read(name: str, function: object, *, skip_self: bool) -> Method:
         required,
         tuple(p.name for p in keywords),
         must,
-        # A required keyword makes every call take the long way, which names it.
+        # With a required keyword every call is checked in full.
         _UNBOUNDED if must else required,
         _UNBOUNDED if unbounded else len(positional),
         any(p.kind is _VAR_KEYWORD for p in parameters),
@@ -441,12 +447,12 @@ _BY_POSITION = (_POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 def _missing(function: str, kind: str, names: list[str]) -> TypeError:
     *most, last = map(repr, names)
-    listed = last
+    text = last
     if most:
-        listed = f"{', '.join(most)}{',' if len(most) > 1 else ''} and {last}"
+        text = f"{', '.join(most)}{',' if len(most) > 1 else ''} and {last}"
     return TypeError(
         f"{function}() missing {_count(len(names), f'required {kind} argument')}: "
-        f"{listed}"
+        f"{text}"
     )
 
 
@@ -455,33 +461,32 @@ def _count(number: int, noun: str) -> str:
 
 
 def class_of(source: object) -> type:
-    """The user's class, from the class itself or from its ActorClass."""
+    """Returns the user's class, for the class itself or for its ActorClass."""
     return cast("type", getattr(source, "__wrapped__", source))
 
 
 def find_method(instance: object, name: str) -> Callable[..., Any]:
-    """Finds what a call of a method calls.
+    """Returns the function that a call of a method runs.
 
     A callable attribute of the instance replaces the method of the class, as in
     ``self.predict = torch.compile(self.predict)``. Another attribute of that name, as
     in ``self.value = 0``, does not.
     """
-    found = getattr(instance, name)
-    return found if callable(found) else bind_method(instance, name)
+    attribute = getattr(instance, name)
+    return attribute if callable(attribute) else bind_method(instance, name)
 
 
 def bind_method(instance: object, name: str) -> Callable[..., Any]:
     """Binds a method of an instance's class, whatever attributes the instance has."""
     cls = type(instance)
-    found: object = inspect.getattr_static(cls, name)
-    bind: Any = getattr(cast("type", type(found)), "__get__", None)
-    bound = found if bind is None else bind(found, instance, cls)
-    return cast("Callable[..., Any]", bound)
+    attribute: object = inspect.getattr_static(cls, name)
+    bind: Any = getattr(cast("type", type(attribute)), "__get__", None)
+    method = attribute if bind is None else bind(attribute, instance, cls)
+    return cast("Callable[..., Any]", method)
 
 
 def interface_of_source(source: object) -> Interface:
-    """The interface of a class, from the class itself or from its ActorClass."""
+    """Returns the interface of a class, for the class or for its ActorClass."""
     if isinstance(source, type):
         return interface_of(source)
-    # An ActorClass has made it already.
     return cast("Interface", source._interface)  # type: ignore[attr-defined]  # noqa: SLF001

@@ -1,10 +1,9 @@
-"""The kinds of devices, and how much of each may be asked for at once.
+"""The kinds of devices, and the amounts of each that may be asked for.
 
-A kind is the name of a resource that is made of devices with identities of their own.
-An amount below one is a share of one device, an amount above one is a number of whole
-devices: half of one card and half of another are no card. What a kind allows beyond
-that is known before any machine is, so a request that no machine can grant is refused
-where it is written.
+A kind is a resource that consists of single devices. An amount below one is a share of
+one device, and an amount above one is a number of whole devices: halves of two cards
+are not one card. The limits of a kind do not depend on the machine, so a request that
+no machine can grant is refused where it is written.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ class Kind:
     """A resource made of devices.
 
     Attributes:
-        name: As it is asked for, for example ``"TPU"``.
+        name: The name of the resource, for example ``"TPU"``.
         divisible: Whether a share below one device may be asked for.
-        counts: How many whole devices may be asked for at once, or None for any
+        counts: The numbers of whole devices that may be asked for, or None for any
             number.
         aligned: Whether several devices work best as an aligned run of their numbers
-            (0 and 1 rather than 1 and 2), as they share what others do not.
+            (0 and 1 rather than 1 and 2), because they share links.
     """
 
     name: str
@@ -69,7 +68,7 @@ KINDS = {
     kind.name: kind
     for kind in (GPU, TPU, NEURON_CORES, HPU, NPU, RBLN, FURIOSA, MBLT, TTNPU)
 }
-"""Every kind that is known without looking at a machine, by name."""
+"""The built-in kinds by name."""
 
 
 def _either(counts: tuple[int, ...]) -> str:

@@ -1,21 +1,21 @@
-"""What is asked for and what there is: named amounts, in exact integers.
+"""Named amounts of what is asked for and what exists, in exact integers.
 
-Every amount is an ``int``: bytes for ``BYTES``, and 1/10 000 of one
-(a *unit*) for everything else. Floats appear only at the two ends, where a user
-writes ``num_gpus=0.5`` and where a message is printed. Sums of floats drift until
-the last tenth of a device can no longer be given; sums of integers do not.
+Every amount is an ``int``: bytes for ``BYTES``, and 1/10 000 of one (a *unit*) for
+everything else. Floats appear only where a user writes ``num_gpus=0.5`` and where a
+message is printed. Sums of floats drift until the last tenth of a device cannot be
+granted; sums of integers do not.
 
-``"gpu_memory"`` is what is asked and never what there is: how many units it comes to
-depends on the device, so the scheduler puts units in its place, those of each model
+``"gpu_memory"`` is only asked for: a machine has units of GPUs. The number of units
+depends on the device, so the scheduler replaces it by units for each model
 (``_scheduler/request.py``).
 
-What is no whole number of units is rounded *down*. It is the one rule by which amounts
-whose true sum fits always fit: the sum of the rounded ones is never more. So k shares
-of 1/k are on one device for every k up to 10 000; rounded to the nearest, as Ray does,
-six sixths are 10 002 of 10 000. What it costs is below one unit each: beside six sixths
-0.0004 of a device stay free, and above k = 100 that may be room for another 1/k. A
-decimal of up to four places is a whole number of units,
-and stays it after some additions of floats (``1 - 0.9``).
+An amount between two units is rounded *down*. Only then do amounts whose exact sum fits
+always fit, as the sum of the rounded amounts is never larger. So k shares of 1/k are on
+one device for every k up to 10 000; rounded to the nearest, as Ray does, six sixths are
+10 002 of 10 000. The loss is below one unit each: beside six sixths, 0.0004 of a device
+stay free, and above k = 100 there may be room for another 1/k. A decimal of up to four
+places is a whole number of units, and remains one after some additions of floats
+(``1 - 0.9``).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ OWN_KEYWORDS = {
     MEMORY: "memory",
     GPU_MEMORY: "gpu_memory",
 }
-"""The keyword that asks for a resource which has one of its own."""
+"""The keywords of the resources that are not asked for by ``resources=``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Amounts by resource name; what is zero is left out.
+    """Amounts by resource name; zeros are left out.
 
     Attributes:
         amounts: Bytes for ``BYTES``, units for every other name; each positive.
@@ -59,8 +59,8 @@ class Resources:
     @classmethod
     def of(cls, amounts: Mapping[str, int]) -> Resources:
         """Wraps integer amounts, leaving out the zeros."""
-        kept = {name: amount for name, amount in amounts.items() if amount}
-        return cls(MappingProxyType(kept))
+        positive = {name: amount for name, amount in amounts.items() if amount}
+        return cls(MappingProxyType(positive))
 
     def __str__(self) -> str:
         """The amounts as a user would write them: ``CPU=1, GPU=0.5``."""
@@ -81,21 +81,21 @@ def request(
     resources: object = None,
     gpu_memory: object = None,
 ) -> Resources:
-    """Checks what one actor asks for and makes it exact.
+    """Checks the request of one actor and makes it exact.
 
     Args:
         num_cpus: CPUs; a number >= 0.
         num_gpus: GPUs; a number >= 0, whole above 1.
-        memory: Bytes; a number >= 0, rounded down, or words as ``"2GiB"``.
+        memory: Bytes; a number >= 0, rounded down, or a size such as ``"2GiB"``.
         resources: Amounts of other devices and of custom resources by name, each a
             number >= 0.
-        gpu_memory: Bytes of the memory of one GPU, likewise, but above 0.
+        gpu_memory: Bytes of the memory of one GPU, above 0, or a size.
 
     Raises:
-        TypeError: An amount is no number, or a name is no string.
-        ValueError: An amount is negative, not finite, finer than 1/10 000, or one that
-            its kind of device is never given in; a name has a keyword of its own; or
-            two amounts exclude each other.
+        TypeError: An amount is not a number, or a name is not a string.
+        ValueError: An amount is negative, not finite, finer than 1/10 000, or not one
+            that its kind of device allows; a name has its own keyword; or two amounts
+            exclude each other.
     """
     amounts = _amounts(num_cpus, num_gpus, memory, resources)
     if gpu_memory is not None:
@@ -103,8 +103,8 @@ def request(
         _check_gpu_memory(gpu_memory, amounts)
     for name, kind in KINDS.items():
         if fault := kind.fault(amounts.get(name, 0)):
-            asked = format_amount(name, amounts[name])
-            raise ValueError(f"{asked} of {name} can never be given: {fault}")
+            amount = format_amount(name, amounts[name])
+            raise ValueError(f"{amount} of {name} can never be granted: {fault}")
     if amounts.get(GPU.name) and amounts.get(NEURON_CORES.name):
         # As in Ray: no machine has both, and a request for both is a slip.
         raise ValueError(
@@ -114,20 +114,20 @@ def request(
     return Resources.of(amounts)
 
 
-def _check_gpu_memory(said: object, amounts: Mapping[str, int]) -> None:
+def _check_gpu_memory(memory: object, amounts: Mapping[str, int]) -> None:
     """Makes sure that bytes of a GPU's memory are asked of one GPU."""
     if amounts.get(GPU.name, 0) > UNITS:
         number = format_amount(GPU.name, amounts[GPU.name])
         raise ValueError(
-            f"gpu_memory={said!r} is a share of one GPU, and num_gpus={number} is "
-            "several: each of those is given whole, with all of its memory. Leave "
+            f"gpu_memory={memory!r} is a share of one GPU, and num_gpus={number} is "
+            "several: each of those is granted whole, with all of its memory. Leave "
             "gpu_memory out (accelerator_type= asks for large ones), or ask num_gpus=1 "
             "at most"
         )
     others = [n for n in KINDS if n != GPU.name and amounts.get(n)]
     if others and not amounts.get(GPU.name):
         raise ValueError(
-            f"gpu_memory={said!r} is memory of a GPU, and resources[{others[0]!r}] "
+            f"gpu_memory={memory!r} is memory of a GPU, and resources[{others[0]!r}] "
             f"asks for another kind of device: {others[0]} is asked for by number "
             "alone. Leave gpu_memory out"
         )
@@ -140,37 +140,37 @@ def totals(
     memory: object,
     resources: object,
 ) -> Resources:
-    """Checks what ``init()`` declares the machine to have and makes it exact.
+    """Checks the amounts that ``init()`` declares and makes them exact.
 
     Raises:
-        TypeError: An amount is no number, or a name is no string.
-        ValueError: An amount is negative, not finite, or (memory apart) not whole.
+        TypeError: An amount is not a number, or a name is not a string.
+        ValueError: An amount is negative, not finite, or (except memory) not whole.
     """
-    given = resources
-    if isinstance(given, Mapping) and GPU_MEMORY in given:
+    if isinstance(resources, Mapping) and GPU_MEMORY in resources:
         raise ValueError(
-            f"resources[{GPU_MEMORY!r}]: what memory devices have is declared by "
+            f"resources[{GPU_MEMORY!r}]: the memory of devices is declared by "
             "device_memory={'GPU': '24GiB'}"
         )
     declared = Resources.of(_amounts(num_cpus, num_gpus, memory, resources))
     for name, amount in declared.amounts.items():
         if name != MEMORY and amount % UNITS:
             raise ValueError(
-                f"init() was given {format_amount(name, amount)} of {name}: what a "
-                "machine has is counted in whole ones"
+                f"init() was given {format_amount(name, amount)} of {name}: a machine "
+                "has a whole number"
             )
     return declared
 
 
 def device_memory_of(value: object) -> dict[str, int]:
-    """Checks what memory ``init()`` declares devices to have and makes it exact.
+    """Checks the memory of devices that ``init()`` declares and makes it exact.
 
     Args:
-        value: What the user gave: bytes of one device by kind, or None.
+        value: Bytes of one device by kind, or None.
 
     Raises:
-        TypeError: It is no mapping, a kind is no string, or an amount no number.
-        ValueError: It names what is no kind of device, or an amount is not positive.
+        TypeError: It is not a mapping, a kind is not a string, or an amount is not a
+            number.
+        ValueError: A name is not a kind of device, or an amount is not positive.
     """
     if value is None:
         return {}
@@ -185,22 +185,22 @@ def device_memory_of(value: object) -> dict[str, int]:
             raise TypeError(f"device_memory takes kinds as keys, not {name!r}")
         if name in (CPU, MEMORY, GPU_MEMORY):
             raise ValueError(
-                f"device_memory[{name!r}]: {name} is no kind of device, as 'GPU' is"
+                f"device_memory[{name!r}]: {name} is not a kind of device, as 'GPU' is"
             )
         declared[name] = positive_bytes_of(f"device_memory[{name!r}]", nbytes)
     return declared
 
 
 def units_of(label: str, value: object) -> int:
-    """A user's amount in units, rounded down.
+    """Converts a user's amount to units, rounded down.
 
     Args:
-        label: How messages name the amount, for example ``num_gpus``.
-        value: What the user gave. Integers and fractions are taken exactly, floats as
-            the decimal that is meant.
+        label: The name of the amount in messages, for example ``num_gpus``.
+        value: The user's value. Integers and fractions are exact; a float stands for
+            the decimal that it prints as.
 
     Raises:
-        TypeError: It is no real number.
+        TypeError: It is not a real number.
         ValueError: It is negative, not finite, or finer than one unit.
     """
     number = _number(label, value)
@@ -213,54 +213,49 @@ def units_of(label: str, value: object) -> int:
 
 
 def bytes_of(label: str, value: object) -> int:
-    """A user's number of bytes, rounded down to a whole one.
+    """Converts a user's size to bytes, rounded down.
 
     Args:
-        label: How messages name the amount, for example ``memory``.
-        value: What the user gave: a number, or words as ``"1.5 GiB"``. ``MB`` and the
-            like are powers of 1000, ``MiB`` and the like powers of 1024.
+        label: The name of the amount in messages, for example ``memory``.
+        value: A number, or a size such as ``"1.5 GiB"``. ``KB``, ``MB``, ``GB`` and
+            ``TB`` are powers of 1000, ``KiB`` to ``TiB`` powers of 1024.
 
     Raises:
         TypeError: It is neither a real number nor a string.
-        ValueError: It is negative or not finite, or not such words.
+        ValueError: It is negative, not finite, or not a size.
     """
     if isinstance(value, str):
-        return _bytes_in_words(label, value)
+        return _parse_size(label, value)
     number = _number(label, value)
     return int(number) if isinstance(number, float) else _rounded_down(number, 1)
 
 
 def positive_bytes_of(label: str, value: object) -> int:
-    """A user's number of bytes as in :func:`bytes_of`, above 0.
-
-    Raises:
-        TypeError: It is neither a real number nor a string.
-        ValueError: It is below one byte or not finite, or not such words.
-    """
+    """Converts a user's size to bytes as :func:`bytes_of` does; refuses 0."""
     nbytes = bytes_of(label, value)
     if not nbytes:
         raise ValueError(f"{label} takes 1 byte or more, not {value!r}: leave it out")
     return nbytes
 
 
-def _bytes_in_words(label: str, text: str) -> int:
-    said = re.fullmatch(
+def _parse_size(label: str, text: str) -> int:
+    size = re.fullmatch(
         r"(\d{1,30})(?:\.(\d{1,30}))? ?(?:([KMGT])(i?))?B", text, re.IGNORECASE
     )
-    if said is None:
+    if size is None:
         raise ValueError(
             f"{label} takes a number of bytes, or a number with a unit (B, KB, MB, GB, "
             f"TB, KiB, MiB, GiB or TiB), for example '2GiB', not {text!r}"
         )
-    whole, part = said[1], said[2] or ""
-    power = " KMGT".index((said[3] or " ").upper())
-    unit: int = (1024 if said[4] else 1000) ** power
+    whole, part = size[1], size[2] or ""
+    power = " KMGT".index((size[3] or " ").upper())
+    unit: int = (1024 if size[4] else 1000) ** power
     parts_of_one: int = 10 ** len(part)
     return int(whole + part) * unit // parts_of_one
 
 
 def counted(amounts: Mapping[str, int]) -> dict[str, float]:
-    """Amounts as a user counts them: bytes of memory, and numbers of the rest."""
+    """Converts amounts to a user's numbers: bytes of memory, floats of the rest."""
     return {
         name: amount if name in BYTES else amount / UNITS
         for name, amount in amounts.items()
@@ -268,7 +263,7 @@ def counted(amounts: Mapping[str, int]) -> dict[str, float]:
 
 
 def format_amount(name: str, amount: int) -> str:
-    """An amount as a user would write it: ``0.5``, ``2``, ``1.5 GiB``."""
+    """Formats an amount as a user would write it: ``0.5``, ``2``, ``1.5 GiB``."""
     if name in BYTES:
         return format_bytes(amount)
     whole, part = divmod(amount, UNITS)
@@ -276,21 +271,21 @@ def format_amount(name: str, amount: int) -> str:
 
 
 def format_named(name: str, amount: int) -> str:
-    """An amount with its name: ``GPU=0.5``, ``memory=1.5 GiB``."""
+    """Formats an amount with its name: ``GPU=0.5``, ``memory=1.5 GiB``."""
     return f"{name}={format_amount(name, amount)}"
 
 
 def format_counted(name: str, amount: float) -> str:
-    """An amount of :func:`counted`, as a user would write it."""
+    """Formats an amount of :func:`counted` as a user would write it."""
     return format_bytes(int(amount)) if name in BYTES else f"{amount:.10g}"
 
 
 def format_bytes(nbytes: int | None, unknown: str = "-") -> str:
-    """A number of bytes for people: ``512 B``, ``1.5 GiB``.
+    """Formats a number of bytes: ``512 B``, ``1.5 GiB``.
 
     Args:
-        nbytes: The number; None if it is unknown.
-        unknown: What to give then. Default: "-".
+        nbytes: The number, or None.
+        unknown: The result for None. Default: "-".
     """
     if nbytes is None:
         return unknown
@@ -303,17 +298,17 @@ def format_bytes(nbytes: int | None, unknown: str = "-") -> str:
 
 
 def format_askable(nbytes: int) -> str:
-    """A number of bytes for people, rounded down: who asks for it, gets it."""
+    """Formats a number of bytes, rounded down, so that a request for it fits."""
     hundredths = nbytes * 100 // 2**30
     return f"{hundredths / 100:g} GiB" if hundredths else format_bytes(nbytes)
 
 
 def add(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    """The sum of two sets of amounts, name by name."""
-    summed = dict(left)
+    """Adds two sets of amounts, name by name."""
+    total = dict(left)
     for name, amount in right.items():
-        summed[name] = summed.get(name, 0) + amount
-    return summed
+        total[name] = total.get(name, 0) + amount
+    return total
 
 
 def _amounts(
@@ -336,7 +331,7 @@ def _rounded_down(number: Rational | float, times: int) -> int:
     units = number * times
     nearest = round(units)
     # A decimal has no exact float, and sums of floats are a few last places off. Both
-    # bounds are far below the 0.0004 units by which 1/5001 misses its next whole one.
+    # bounds are far below the 0.0004 units between 1/5001 and its next whole unit.
     if math.isclose(units, nearest, rel_tol=1e-15, abs_tol=1e-6):
         return nearest
     return int(units)
@@ -359,7 +354,7 @@ def _number(label: str, value: object) -> Rational | float:
 
 
 def _as_printed(value: Real, number: float) -> float:
-    """What is meant by a float of less precision: 0.7, and not 0.699999988."""
+    """Converts a float of less precision by its text: 0.7, not 0.699999988."""
     try:
         return float(str(value))
     except ValueError:

@@ -20,7 +20,7 @@ class RuntimeEnv(TypedDict, total=False):
     """The keys of ``runtime_env``.
 
     Attributes:
-        env_vars: Values by name; ``${PATH}`` in one stands for what it was before.
+        env_vars: Values by name; ``${PATH}`` in one stands for its former value.
         working_dir: A directory of this machine.
     """
 
@@ -31,46 +31,43 @@ class RuntimeEnv(TypedDict, total=False):
 _KEYS = ("env_vars", "working_dir")
 
 
-def checked_env(given: object) -> RuntimeEnv | None:
-    """Checks and copies what a user wrote; None if it is empty.
+def checked_env(value: object) -> RuntimeEnv | None:
+    """Checks and copies a user's ``runtime_env``; returns None if it is empty.
 
     Raises:
         TypeError: A value has the wrong type.
         ValueError: A key is unknown, or a variable cannot have that name or value.
     """
-    if given is None:
+    if value is None:
         return None
-    if not isinstance(given, Mapping):
+    if not isinstance(value, Mapping):
         raise TypeError(
             "runtime_env takes a dict, for example {'env_vars': {'A': '1'}}, not "
-            f"{given!r} ({type(given).__name__})"
+            f"{value!r} ({type(value).__name__})"
         )
     env: RuntimeEnv = {}
-    for key, value in cast("Mapping[object, object]", given).items():
+    for key, entry in cast("Mapping[object, object]", value).items():
         if key == "env_vars":
-            env["env_vars"] = _variables(value)
+            env["env_vars"] = _variables(entry)
         elif key == "working_dir":
-            env["working_dir"] = _directory(value)
+            env["working_dir"] = _directory(entry)
         else:
             close = closest_names(str(key), _KEYS)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise ValueError(
                 f"runtime_env has no key {key!r}.{hint} Its keys are "
                 f"{', '.join(map(repr, _KEYS))}: it installs no packages, so install "
-                "what actors need before init()"
+                "the packages of actors before init()"
             )
     return env or None
 
 
 class HasOptions(Protocol):
-    """What has options to which an environment can be added.
-
-    ``ActorSpec`` and ``FunctionSpec`` implement it.
-    """
+    """An ``ActorSpec`` or a ``FunctionSpec``."""
 
     @property
     def options(self) -> Any:
-        """Its options, which have ``runtime_env`` and ``updated()``."""
+        """The options, which have ``runtime_env`` and ``updated()``."""
         ...
 
 
@@ -78,11 +75,7 @@ S = TypeVar("S", bound=HasOptions)
 
 
 class InheritedEnv:
-    """Adds the ``runtime_env`` of ``init()`` to those of actors and functions.
-
-    Args:
-        env: That of ``init()``.
-    """
+    """Adds the ``runtime_env`` of ``init()`` to those of actors and functions."""
 
     def __init__(self, env: RuntimeEnv) -> None:
         self._env = env
@@ -95,7 +88,7 @@ class InheritedEnv:
         return cast("S", replace(cast("Any", spec), options=options))
 
     def of(self, spec: S) -> S:
-        """Does the same for a spec that is used again and again, and remembers it."""
+        """Does the same for a spec that many calls use, and caches the result."""
         merged = self._merged.get(spec)
         if merged is None:
             merged = self._merged[spec] = self.given_to(spec)
@@ -111,8 +104,8 @@ def refuse_env(env: RuntimeEnv | None) -> None:
     for key, value in (env or {}).items():
         if value:
             raise UnsupportedOptionError(
-                f"runtime_env={{{key!r}: {value!r}}} is for an actor with a process of "
-                "its own, and the inline engine runs all actors in this one: use the "
+                f"runtime_env={{{key!r}: {value!r}}} needs a separate process for the "
+                "actor, and the inline engine runs all actors in this one: use the "
                 "local engine, init(engine='local')"
             )
 
@@ -130,17 +123,17 @@ def refuse_ranks() -> None:
 
 
 def merged_env(outer: RuntimeEnv | None, own: RuntimeEnv | None) -> RuntimeEnv | None:
-    """Merges the environment of an actor with that of the one that made it.
+    """Merges the environment of an actor with the one that it inherits.
 
     Args:
-        outer: That of the actor that made it.
-        own: Its own, which wins.
+        outer: The environment of the actor that made it, or of ``init()``.
+        own: The actor's own, which wins.
     """
     if not outer or not own:
         return own or outer
     before = outer.get("env_vars", {})
     variables = {
-        name: _REFERENCE.sub(lambda found: before.get(found[1], found[0]), value)
+        name: _REFERENCE.sub(lambda match: before.get(match[1], match[0]), value)
         for name, value in own.get("env_vars", {}).items()
     }
     merged: RuntimeEnv = {**outer, **own}
@@ -150,27 +143,26 @@ def merged_env(outer: RuntimeEnv | None, own: RuntimeEnv | None) -> RuntimeEnv |
 
 
 def variables_of(env: RuntimeEnv | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a process gets.
+    """Returns the variables that a ``runtime_env`` sets in a process.
 
     Args:
-        env: Its ``runtime_env``.
-        environ: The variables that it would have otherwise; ``${NAME}`` of one that is
-            not there is empty.
+        env: The ``runtime_env``.
+        environ: The variables that ``${NAME}`` refers to; a missing one is empty.
     """
     return {
-        name: _REFERENCE.sub(lambda found: environ.get(found[1], ""), value)
+        name: _REFERENCE.sub(lambda match: environ.get(match[1], ""), value)
         for name, value in (env or {}).get("env_vars", {}).items()
     }
 
 
-def _variables(given: object) -> dict[str, str]:
-    if not isinstance(given, Mapping):
+def _variables(entry: object) -> dict[str, str]:
+    if not isinstance(entry, Mapping):
         raise TypeError(
             "env_vars takes a dict of strings by name, for example {'A': '1'}, not "
-            f"{given!r} ({type(given).__name__})"
+            f"{entry!r} ({type(entry).__name__})"
         )
     variables: dict[str, str] = {}
-    for name, value in cast("Mapping[Any, Any]", given).items():
+    for name, value in cast("Mapping[Any, Any]", entry).items():
         for part in (name, value):
             if not isinstance(part, str):
                 raise TypeError(
@@ -179,19 +171,20 @@ def _variables(given: object) -> dict[str, str]:
                 )
         if not name or "=" in name or "\0" in name + value:
             raise ValueError(
-                f"env_vars has {name!r} with the value {value!r}: a name is neither "
-                "empty nor has an '=' in it, and neither has a null character"
+                f"env_vars has {name!r} with the value {value!r}: a name may not be "
+                "empty or contain '=', and no name or value may contain a null "
+                "character"
             )
         variables[name] = value
     return variables
 
 
-def _directory(given: object) -> str:
-    path = given if isinstance(given, str) else getattr(given, "__fspath__", str)()
+def _directory(entry: object) -> str:
+    path = entry if isinstance(entry, str) else getattr(entry, "__fspath__", str)()
     if not isinstance(path, str) or not path:
         raise TypeError(
-            f"working_dir takes the path of a directory, not {given!r} "
-            f"({type(given).__name__})"
+            f"working_dir takes the path of a directory, not {entry!r} "
+            f"({type(entry).__name__})"
         )
     if "://" in path:
         raise ValueError(
@@ -202,19 +195,19 @@ def _directory(given: object) -> str:
 
 
 def resolved_env(env: RuntimeEnv | None) -> RuntimeEnv | None:
-    """The same with an absolute ``working_dir``.
+    """Returns the same with an absolute ``working_dir``.
 
     Raises:
-        NotADirectoryError: It is not there.
+        NotADirectoryError: There is no such directory.
     """
     if env is None or "working_dir" not in env:
         return env
-    from pathlib import Path  # noqa: PLC0415  # 3 ms, and few ask for a directory
+    from pathlib import Path  # noqa: PLC0415  # it takes 3 ms, and few set a directory
 
     path = Path(env["working_dir"]).expanduser().absolute()
     if not path.is_dir():
         raise NotADirectoryError(
-            f"working_dir={env['working_dir']!r} is no directory: there is none at "
-            f"{path}. Create it, or give another path"
+            f"working_dir={env['working_dir']!r}: there is no directory {path}. "
+            "Create it, or give another path"
         )
     return {**env, "working_dir": str(path)}

@@ -1,5 +1,6 @@
-"""What may be said about a runtime: checked once, then frozen."""
+"""The options of a runtime, and the names that it may have."""
 
+import re
 from collections.abc import Mapping, Sequence  # types that are asked for
 from dataclasses import field
 from typing import ClassVar, Literal, TypedDict, cast
@@ -63,7 +64,7 @@ class RuntimeKeywords(TypedDict, total=False):
 
 def _checked_device_memory(_: str, value: object) -> object:
     device_memory_of(value)
-    return dict(cast("Mapping[str, object]", value))  # theirs may change
+    return dict(cast("Mapping[str, object]", value))  # the user may change theirs
 
 
 def _checked_log_level(_: str, value: object) -> object:
@@ -91,10 +92,36 @@ def _checked_middlewares(name: str, value: object) -> tuple[Middleware, ...]:
     return tuple(map(checked_middleware, cast("Sequence[object]", value)))
 
 
-def _check_name(name: str, value: object) -> None:
-    from actorlib._options.runtime_name import check_runtime_name  # noqa: PLC0415  # few have a name
+LONGEST_RUNTIME_NAME = 40
+"""Characters: a socket's address contains the name, and its length is limited."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ADDRESSES = ("auto", "local")
+"""Words with another meaning where a script names a runtime as its address."""
 
-    check_runtime_name(name, value)
+
+def check_runtime_name(option: str, name: object) -> None:
+    """Makes sure that a value may be the name of a runtime.
+
+    Args:
+        option: The name of the option in messages.
+        name: The value.
+
+    Raises:
+        TypeError: It is not a string.
+        ValueError: It is too long, contains other characters, or is a word with
+            another meaning.
+    """
+    check_text(option, name, "'service'")
+    text = str(name)
+    if len(text) > LONGEST_RUNTIME_NAME or not _NAME.fullmatch(text):
+        raise ValueError(
+            f"{option} takes up to {LONGEST_RUNTIME_NAME} letters, digits, '.', '_' "
+            f"and '-', a letter or a digit first, for example 'service', not {text!r}"
+        )
+    if text in _ADDRESSES:
+        raise ValueError(
+            f"{option} cannot be {text!r}: as an address that word means something else"
+        )
 
 
 @public("actorlib")
@@ -103,33 +130,32 @@ class RuntimeOptions(Options):
     """The options of a runtime: what it has, and how it behaves.
 
     Attributes:
-        engine: Where actors run: ``"local"`` gives each a process of its own;
+        engine: Where actors run: ``"local"`` gives each a separate process;
             ``"inline"`` runs all of them in this process, for debuggers and unit tests;
             ``"ray"`` runs them on a cluster. Inline, ``preload``, ``start_method``,
-            ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``devices``,
+            ``mask_form`` and ``log_to_driver`` have no effect. On Ray, ``devices``,
             ``preload``, ``start_method``, ``mask_form``, ``object_store_full``,
             ``share_above``, ``actor_history``, ``device_memory``,
-            ``device_memory_overuse`` and ``memory_threshold`` do nothing, and a cluster
-            that runs already says itself what it has. Default: None, which is what the
-            variable ``ACTORLIB_ENGINE`` says, else local.
-        address: Where the cluster is, for the engine ``"ray"``: ``"10.0.0.5:6379"``, or
-            ``"auto"`` for the cluster of this machine. From a machine that is not in
-            the cluster, write the address of its client server:
-            ``"ray://10.0.0.5:10001"``. Default: None, which is what the variable
-            ``ACTORLIB_ADDRESS`` says; without that a cluster is started on this machine
-            and ends with the runtime.
-        num_cpus: How many CPUs there are to give out, a whole number, 0 or more.
-            Default: None, for those that this process may use.
-        num_gpus: How many GPUs there are to give out, a whole number, 0 or more. You
-            may declare more than there are: the others are logical. Default: None, for
-            those found.
-        device_memory: How much memory devices have whose memory is unknown, by kind, in
-            bytes, 1 or more, or a size: ``{"GPU": "24GiB"}``. This is about logical
-            devices and about devices that do not tell. If a device tells how much it
-            has, that counts. Default: None: it stays unknown, and such a device is
-            never given for ``gpu_memory``.
-        memory: How much memory there is to give out: bytes, 0 or more, or a size such
-            as ``"64GiB"``. Default: None, for what this process may use.
+            ``device_memory_overuse`` and ``memory_threshold`` have no effect, and an
+            existing cluster has its own amounts. Default: None, for the engine in the
+            variable ``ACTORLIB_ENGINE``, else local.
+        address: The address of the cluster, for the engine ``"ray"``:
+            ``"10.0.0.5:6379"``, or ``"auto"`` for the cluster of this machine. From a
+            machine that is not in the cluster, write the address of its client server:
+            ``"ray://10.0.0.5:10001"``. Default: None, for the address in the variable
+            ``ACTORLIB_ADDRESS``; without it, a cluster is started on this machine and
+            ends with the runtime.
+        num_cpus: The number of CPUs for actors and functions, a whole number, 0 or
+            more. Default: None, for those that this process may use.
+        num_gpus: The number of GPUs for actors and functions, a whole number, 0 or
+            more. It may be larger than the number of physical GPUs: the others are
+            logical. Default: None, for the physical ones.
+        device_memory: The memory of devices whose memory is unknown, by kind, in bytes,
+            1 or more, or a size: ``{"GPU": "24GiB"}``. It applies to logical devices
+            and to devices that do not report their memory. Default: None: it stays
+            unknown, and such a device is never granted for ``gpu_memory``.
+        memory: The memory for actors and functions: bytes, 0 or more, or a size such as
+            ``"64GiB"``. Default: None, for the memory that this process may use.
         memory_threshold: The part of the memory in use, above 0 and up to 1, from which
             on a worker is ended with OutOfMemoryError, before the kernel ends one. Both
             the machine and the cgroup of this process count, without page cache that
@@ -137,22 +163,22 @@ class RuntimeOptions(Options):
             at least half of the memory in use: of those at least as large as the
             median, first one whose work will run again, a function before an actor, the
             newest first. 1 turns this off. Linux only. Default: None, which is 0.95.
-        resources: Devices of other kinds, such as ``{"TPU": 4}``, and resources of your
-            own, by name, as whole numbers. Default: None, for the devices found.
-        devices: Which physical devices the runtime takes: ``"free"`` takes those that
-            no other runtime of this user has; ``"all"`` takes all, and the log says who
-            else has them. Default: ``"all"``.
-        enforcement: Who keeps an actor to its share, if that is less than a whole
-            device. With ``"frameworks"``, PyTorch, JAX, TensorFlow and CuPy are told to
-            take no more memory. With ``"watchdog"``, actorlib also looks at what
-            processes take. With ``"mps"``, the driver refuses more to each process.
+        resources: Devices of other kinds, such as ``{"TPU": 4}``, and custom resources,
+            by name, as whole numbers. Default: None, for the physical devices.
+        devices: The physical devices that the runtime uses: ``"free"`` for those that
+            no other runtime of this user has; ``"all"`` for all, and the log names the
+            other runtimes that have them. Default: ``"all"``.
+        enforcement: What keeps an actor to its share, if that is less than a whole
+            device. With ``"frameworks"``, PyTorch, JAX, TensorFlow and CuPy are set to
+            use no more memory. With ``"watchdog"``, actorlib also measures the memory
+            that processes use. With ``"mps"``, the driver refuses more to each process.
             With ``"cgroup"``, the driver refuses more to all processes of an actor
-            together, which takes root and its release 615, and the kernel holds actors
-            and functions to the ``memory`` and ``num_cpus`` that they ask for.
-            ``"auto"`` takes the stronger of the first two that can be had, ``"off"``
-            none. ``handle.share`` says which one holds, and why nothing stronger. One
-            that cannot be had here is refused when the runtime starts. Default:
-            ``"auto"``.
+            together, which needs root and release 615 of the driver, and the kernel
+            limits actors and functions to their ``memory`` and ``num_cpus``.
+            ``"auto"`` uses the stronger of the first two that is available, ``"off"``
+            none. ``handle.share`` shows the one in use, and why it is not a stronger
+            one. One that is not available here is refused when the runtime starts.
+            Default: ``"auto"``.
         preload: Modules that workers find already imported. The template imports them
             once, so they must not initialise an accelerator. Where workers are spawned
             by default, they start without them. Once a worker has imported NumPy, the
@@ -162,65 +188,65 @@ class RuntimeOptions(Options):
             process; ``"spawn"`` starts an interpreter for each. Default: None, which is
             template on Linux, else spawn.
         log_to_driver: If True, what actors print and log appears in your program.
-            Variables change this: ``ACTORLIB_LOG_TO_DRIVER=0`` shows nothing that is
-            printed, ``ACTORLIB_DEDUP_LOGS=1`` shows once, with a count, what several
-            actors print alike within 5 s, ``ACTORLIB_LOG_PREFIX=0`` leaves out whose a
-            line is, ``ACTORLIB_COLOR_PREFIX=1`` gives each process a colour. Default:
+            Variables change this: ``ACTORLIB_LOG_TO_DRIVER=0`` hides printed output,
+            ``ACTORLIB_DEDUP_LOGS=1`` shows equal lines of several actors within 5 s
+            once, with a count, ``ACTORLIB_LOG_PREFIX=0`` omits the actor's name from a
+            line, ``ACTORLIB_COLOR_PREFIX=1`` gives each process a colour. Default:
             True.
-        log_level: The lowest level of log records that actors and functions make, such
-            as ``"INFO"``, or a number of ``logging``. The records go to the loggers of
-            your program, which have levels, too. Inline, those alone count; on Ray it
-            does nothing. Default: None, which is the level of the program's root logger
-            when the runtime starts; WARNING if it has none.
-        grace: How many seconds a busy actor has to end before it is killed, 0 or more.
+        log_level: The lowest level of the log records that actors and functions send,
+            such as ``"INFO"``, or a number of ``logging``. The records go to the
+            loggers of your program, which have levels too. Inline, only those apply; on
+            Ray it has no effect. Default: None, which is the level of the program's
+            root logger when the runtime starts; WARNING if it has none.
+        grace: The seconds that a busy actor has to end before it is killed, 0 or more.
             Default: 1.0.
-        infeasible: What an actor does that asks for what this machine can never give:
+        infeasible: What happens to an actor whose request this machine can never grant:
             ``"fail"`` fails at once, ``"wait"`` waits for ever, as in Ray. Default:
             ``"fail"``.
         mask_form: How visibility variables name devices: ``"index"`` or ``"uuid"``.
             Default: None, which is index; for NVIDIA it is uuid if the models differ or
-            if this process was itself given UUIDs.
-        namespace: The namespace of actors that name no other. Default: ``"default"``.
-        object_store_memory: How much shared memory large arguments and results may
-            take, in all processes together: bytes, or a size such as ``"8GiB"``. With 0
-            everything goes through pipes. Default: None, which is 30 % of the machine's
+            if the variable of this process has UUIDs.
+        namespace: The namespace of actors without a ``namespace`` option. Default:
+            ``"default"``.
+        object_store_memory: The limit of shared memory for large arguments and results,
+            in all processes together: bytes, or a size such as ``"8GiB"``. With 0
+            all values go through pipes. Default: None, which is 30 % of the machine's
             memory.
         object_store_full: What happens to a large value if the shared memory is full:
             ``"spill"`` sends it through a pipe, with a warning once; ``"fail"`` raises
             ObjectStoreFullError. Default: ``"spill"``.
-        share_above: From how many bytes on a value is large and goes into shared
-            memory, 1 or more. Default: 262144.
-        actor_history: How many dead actors that nobody holds any more stay listed, 0 or
-            more. The latest do. Default: 1000.
-        device_memory_overuse: What happens if an actor takes more of a GPU's memory
-            than its share and 512 MiB for contexts, at two looks in a row. NVML is
-            asked once a second. ``"warn"`` warns in the log, once. ``"kill"`` also ends
+        share_above: The size in bytes from which a value goes into shared memory, 1 or
+            more. Default: 262144.
+        actor_history: How many dead actors without a handle stay listed, 0 or more. The
+            latest are kept. Default: 1000.
+        device_memory_overuse: What happens if an actor uses more of a GPU's memory than
+            its share and 512 MiB for contexts, in two measurements in a row. NVML is
+            read once a second. ``"warn"`` warns in the log, once. ``"kill"`` also ends
             the actor with DeviceMemoryExceeded; it is restarted by the usual rules. A
             function is called with that error, on the event loop. Nothing happens if
-            ``handle.share`` names no watchdog. Default: ``"warn"``.
+            ``handle.share`` does not name the watchdog. Default: ``"warn"``.
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: environment
-            variables and the directory of all actors and functions. What one of them
-            says itself counts more. Default: None, for none.
+            variables and the directory of all actors and functions. Their own options
+            take precedence. Default: None.
         control: If True, ``actorlib ps`` and the other commands of this user, and of
-            root, can look into this runtime if its engine is local. With
+            root, can inspect this runtime if its engine is local. With
             ``ACTORLIB_CONTROL=0`` they cannot. Default: True.
-        middleware: Objects that are told of each call, before it and after it; see
+        middleware: Objects that are called before and after each call; see
             ``actorlib.observe``. If one can be pickled, a copy of it in each worker is
-            told, too. Without any, calls cost nothing more. On Ray they are refused.
-            Default: (), for none.
-        dashboard: Where a page for a browser shows this runtime: a host and a port,
-            such as ``"127.0.0.1:0"``, where 0 is a free port. The page's address has a
-            token, without which nothing is answered; it is ``runtime.dashboard`` and is
-            printed on standard error. If other machines can reach it
-            (``"0.0.0.0:8265"``), nothing is encrypted. It takes ``pip install
-            actorlib[web]``. Ray has a page of its own and refuses this. Default: None,
-            for no page; ``actorlib top --web`` shows one, too.
-        name: What other processes of this user find the runtime by, with
-            ``actorlib.attach``, to be clients of it: letters, digits, ``.``, ``_`` and
-            ``-``, 40 at the most. There is one runtime of a name. The local engine
-            alone has clients. Default: None, for none.
-        capacity: The declared amounts together, exact; what was not declared is left
-            out.
+            called too. Without any, calls cost nothing more. On Ray they are refused.
+            Default: ().
+        dashboard: The host and port of a web page that shows this runtime, such as
+            ``"127.0.0.1:0"``, where 0 is a free port. The page's address contains a
+            token, which every request needs; it is ``runtime.dashboard`` and is printed
+            on standard error. If other machines can reach it (``"0.0.0.0:8265"``),
+            nothing is encrypted. It needs ``pip install actorlib[web]``. Ray has its
+            own page and refuses this. Default: None, for no page; ``actorlib top
+            --web`` shows one too.
+        name: The name by which other processes of this user find the runtime, with
+            ``actorlib.attach``, to become its clients: letters, digits, ``.``, ``_``
+            and ``-``, at most 40. A name belongs to one runtime. Only the local engine
+            has clients. Default: None.
+        capacity: The declared amounts together, exact; others are left out.
     """
 
     subject: ClassVar[str] = "init()"
@@ -254,7 +280,7 @@ class RuntimeOptions(Options):
     control: bool = option(check_bool, default=True)
     middleware: Sequence[Middleware] = option(_checked_middlewares, default=())
     dashboard: str | None = None
-    name: str | None = option(_check_name, default=None)
+    name: str | None = option(check_runtime_name, default=None)
     capacity: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -270,7 +296,7 @@ class RuntimeOptions(Options):
         if self.preload and self.start_method == "spawn":
             raise ValueError(
                 f"preload={list(self.preload)!r} and start_method='spawn' exclude each "
-                "other: a fresh interpreter imports everything anew"
+                "other: a new interpreter imports everything again"
             )
 
     @property

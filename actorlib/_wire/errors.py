@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
 
 from actorlib._base.ids import ActorId
 from actorlib._base.public import public
-from actorlib._base.stack_frames import OWN_FILES
+from actorlib._base.stack_frames import OWN_FILES, shows_own_frames
 from actorlib._core.engine import HandlePin, current_engine
 from actorlib._core.serializers import REDUCERS
 from actorlib._futures.object_ref import IMMUTABLE, ObjectRef
@@ -70,6 +70,12 @@ _CONTROL_FLOW = (
     GeneratorExit,
     KeyboardInterrupt,  # it ends the whole loop
     SystemExit,
+)
+_READ_ONLY = ("destination is read-only", "array is read-only", "read-only memory")
+"""How NumPy, Cython and ``memoryview`` say that a buffer may not be written."""
+_COPY_FIRST = (
+    "Arrays and memory views arrive read-only in an actor and in results: copy one "
+    "before you change it, for example array = array.copy()"
 )
 _args: Any = BaseException.args  # even if a user's property of that name hides it
 
@@ -468,7 +474,11 @@ class _ExceptionParts:
 
 def traceback_of(error: BaseException) -> str:
     """Formats the traceback of a user's error, without our frames above it."""
+    if type(error) in (TypeError, ValueError) and str(error).endswith(_READ_ONLY):
+        error.add_note(_COPY_FIRST)
     trace = error.__traceback__
+    if shows_own_frames():
+        return "".join(traceback.format_exception(error))
     # The outermost frame is always ours, whatever the package's path is.
     first = inner = trace.tb_next if trace is not None else None
     while inner is not None and inner.tb_frame.f_code.co_filename.startswith(OWN_FILES):

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._base.validation import check_bool, closest_names, names_of
-from actorlib._options.runtime_name import check_runtime_name
-from actorlib._options.runtime_options import RuntimeOptions
-from actorlib.exceptions import InitError
+from actorlib._options.runtime_options import RuntimeOptions, check_runtime_name
+from actorlib.exceptions import InitError, UnknownOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +45,10 @@ _REFUSED = {
 _OTHERS = frozenset(
     {"ignore_reinit_error", "job_config", "logging_level", "reinit", *_REFUSED}
 )
+
+
+class UnknownInitOptionError(UnknownOptionError, InitError):
+    """An option of a script's ``init()`` is unknown; Ray's users catch RuntimeError."""
 
 
 class InitOptions(NamedTuple):
@@ -87,11 +90,11 @@ def checked_init(
     known = OURS | _NOTED | _OTHERS
     for name in given:
         if name not in known and not name.startswith("_"):
-            close = closest_names(name, known)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise InitError(
-                f"init() has no option {name!r}.{hint} Its options are "
-                + ", ".join(sorted(known - _REFUSED.keys() - _NOTED))
+            close = closest_names(name, known - _REFUSED.keys() - _NOTED, 3)
+            hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+            raise UnknownInitOptionError(
+                f"init() has no option {name!r}.{hint} help(actorlib.RuntimeOptions) "
+                "describes all options"
             )
     for name, reason in _REFUSED.items():
         if given.get(name):

@@ -14,9 +14,11 @@ from actorlib._api import decorators
 from actorlib._api import waiting as _waiting
 from actorlib._api.decorators import use_engine
 from actorlib._base.public import public
+from actorlib._base.stack_frames import shows_own_frames
 from actorlib._loops.loop_thread import is_on_actor_loop
 from actorlib._script_runtime import SCRIPT
-from actorlib.exceptions import UnsupportedOptionError
+from actorlib.blocking.exceptions import RayTaskCancelledError
+from actorlib.exceptions import TaskCancelledError, UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +79,7 @@ def get(refs: object, *, timeout: float | None = None) -> object:
         GetTimeoutError: They did not come in time; the calls go on.
         RuntimeError: The result comes through the event loop that this thread runs.
         KeyboardInterrupt: Ctrl-C; the calls go on.
+        TaskCancelledError: A call was cancelled. As in Ray, it is a RayTaskError too.
         Exception: What one of them raised, as soon as it did.
 
     Example:
@@ -89,7 +92,14 @@ def get(refs: object, *, timeout: float | None = None) -> object:
         [2, 4]
     """
     SCRIPT.engine()
-    return _waiting.get_fresh(refs, timeout)
+    try:
+        return _waiting.get_fresh(refs, timeout)
+    except TaskCancelledError as error:
+        raise RayTaskCancelledError(str(error)) from None
+    except BaseException as error:
+        if not shows_own_frames():
+            error.__traceback__ = None  # so far it has only frames of this package
+        raise
 
 
 @public("actorlib.blocking")
@@ -175,7 +185,7 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
             True.
 
     Raises:
-        ValueError: It is no handle.
+        TypeError: It is not a handle.
 
     Example:
         >>> import actorlib.blocking as ray

@@ -5,6 +5,7 @@ from actorlib.exceptions import (
     ActorError,
     ActorlibError,
     PlacementGroupRemovedError,
+    TaskCancelledError,
     TaskError,
 )
 
@@ -13,6 +14,10 @@ RayTaskError = TaskError
 RayActorError = ActorError
 # Ray raises this for functions, and for ready() of a group that was removed.
 TaskPlacementGroupRemoved = PlacementGroupRemovedError  # type: ignore[assignment, misc]  # in the place of ours
+
+
+class RayTaskCancelledError(TaskCancelledError, TaskError):
+    """A call was cancelled; scripts of Ray catch it as RayTaskError."""
 
 
 class NeverRaised(ActorlibError):  # noqa: N818  # it is none

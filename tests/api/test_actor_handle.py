@@ -173,7 +173,7 @@ async def test_attribute_when_private_then_it_is_a_method_too(
     assert isinstance(handle_of(engine)._private, ActorMethod)
 
 
-@pytest.mark.parametrize("name", ["nope", "size", "__len__", "_nope"])
+@pytest.mark.parametrize("name", ["nope", "__len__", "_nope"])
 async def test_attribute_when_it_is_no_method_then_attribute_error_names_both(
     engine: FakeEngine, name: str
 ) -> None:

@@ -549,7 +549,7 @@ async def test_replicas_when_closed_then_refused_by_name() -> None:
     assert models.stats() == []
     with pytest.raises(RuntimeError, match="it was closed"):
         models.hello.remote()
-    with pytest.raises(RuntimeError, match="changed no more: it was closed"):
+    with pytest.raises(RuntimeError, match="no longer be changed: it was closed"):
         await models.scale(1)
     empty = Replicas(Model, 0)
     with pytest.raises(RuntimeError, match="scaled to 0"):
@@ -583,7 +583,7 @@ async def test_replicas_when_asked_for_nonsense_then_refused_where_it_was_asked(
         Replicas(Model, -1)
     with pytest.raises(ValueError, match="no method 'chek'; did you mean 'check'"):
         Replicas(Model, 1, health="chek")
-    with pytest.raises(ValueError, match="cannot all be named 'm'"):
+    with pytest.raises(ValueError, match="cannot all have the name 'm'"):
         Replicas(Model.options(name="m"), 2)
     async with Replicas(Model, 1) as models:
         with pytest.raises(AttributeError, match="did you mean 'hello'"):

@@ -116,7 +116,7 @@ async def test_wait_when_cancelled_then_the_refs_go_on_and_it_can_be_awaited_aga
     refs[1].set_result(1)
 
     assert await again == ([refs[1]], [refs[0]])
-    with pytest.raises(RuntimeError, match="given its result already"):
+    with pytest.raises(RuntimeError, match="returned its result"):
         await waiting
 
 
@@ -148,7 +148,7 @@ async def test_many_awaiters_of_one_ref_all_get_it(engine: FakeEngine) -> None:
         ([1], {}, TypeError, "takes refs, not 1"),
         ("twice", {}, ValueError, "twice"),
         ("two", {"num_returns": 0}, ValueError, "num_returns"),
-        ("two", {"num_returns": 3}, ValueError, "2 at the most"),
+        ("two", {"num_returns": 3}, ValueError, "at most 2"),
         ("two", {"num_returns": True}, TypeError, "num_returns"),
         ("two", {"timeout": -1}, ValueError, "timeout"),
         ("two", {"timeout": math.nan}, ValueError, "timeout"),

@@ -75,7 +75,7 @@ async def test_put_when_given_a_ref_then_refused(api: Api) -> None:
 
     with pytest.raises(TypeError, match="this is a ref"):
         api.put(ref)
-    with pytest.raises(TypeError, match="can be sent as it is"):
+    with pytest.raises(TypeError, match="pass the ref itself"):
         api.put(Echo.remote().echo.remote(ref))
 
 

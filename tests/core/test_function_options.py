@@ -19,6 +19,7 @@ from actorlib._options.function_options import (
     FunctionOptions,
 )
 from actorlib._options.group_spec import GroupSpec
+from actorlib.exceptions import UnknownOptionError
 
 if typing.TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -135,11 +136,9 @@ def test_function_when_no_runtime_is_there_then_runtime_error() -> None:
 @pytest.mark.parametrize(
     "name", ["max_restarts", "max_concurrency", "lifetime", "near", "num_return"]
 )
-def test_an_unknown_option_is_refused_with_the_known_ones(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name}=1") as caught:
+def test_an_unknown_option_is_refused(name: str) -> None:
+    with pytest.raises(UnknownOptionError, match=f"{name}=1"):
         add.options(**{name: 1})  # type: ignore[arg-type]
-
-    assert "num_cpus, num_gpus" in str(caught.value)
 
 
 def test_a_word_of_actors_points_to_that_of_functions() -> None:
@@ -188,9 +187,9 @@ def test_streaming_and_backpressure_are_for_generators() -> None:
         yield 1
 
     assert actorlib.remote(num_returns="streaming", backpressure=2)(count)
-    with pytest.raises(ValueError, match="add is no generator"):
+    with pytest.raises(ValueError, match="add is not a generator"):
         add.options(num_returns="streaming")
-    with pytest.raises(ValueError, match="add is no generator"):
+    with pytest.raises(ValueError, match="add is not a generator"):
         add.options(backpressure=2)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import actorlib
-from actorlib._options.runtime_name import LONGEST_RUNTIME_NAME, check_runtime_name
+from actorlib._options.runtime_options import LONGEST_RUNTIME_NAME, check_runtime_name
 from actorlib.exceptions import UnsupportedOptionError
 
 

@@ -131,7 +131,7 @@ def test_dashboard_when_what_serves_it_is_missing_then_init_says_so(
 
 
 def test_dashboard_when_the_engine_is_ray_s_then_it_is_refused() -> None:
-    with pytest.raises(UnsupportedOptionError, match="has a page of its own"):
+    with pytest.raises(UnsupportedOptionError, match="has its own page"):
         actorlib.init(engine="ray", dashboard="127.0.0.1:0")
 
 

@@ -30,7 +30,7 @@ from actorlib._owner.actors.actor_record import (
     ActorState,
     RuntimeIds,
 )
-from actorlib._owner.actors.names import ActorNames
+from actorlib._owner.actors.names import UNHELD, ActorNames
 from actorlib._owner.actors.placement import ActorPlacer
 from actorlib._owner.actors.supervisor import ActorSupervisor
 from actorlib._owner.actors.worker_session import SessionTable
@@ -354,7 +354,7 @@ class ActorTable:
         supervisor = self.by_id.get(actor)
         if supervisor is None:
             return
-        supervisor.end_when_idle("no process held a handle of it")
+        supervisor.end_when_idle(UNHELD)
         self._forget_if_over(supervisor)
 
     def _on_dead(self, supervisor: ActorSupervisor) -> None:
@@ -366,7 +366,7 @@ class ActorTable:
         if options.torch:
             self.starter.gangs.leave(supervisor.record)
         if options.name is not None:
-            self.actor_names.leave(actor)
+            self.actor_names.leave(supervisor.record)
         self._made_by.get(maker_of(actor), set()).discard(actor)
         if options.is_detached:
             self.refcount.remove(actor, RUNTIME)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actorlib._base.value import dataclass
@@ -122,7 +123,9 @@ def died(
     if isinstance(cause, ActorUnschedulableError) and not record.was_evicted:
         return ActorUnschedulableError(str(cause), actor_id=actor)
     how = record.exit or Exit(cause="asked", reason=asked or "it is ending")
-    message = f"{record.title} is dead{restarted}: {how}"
+    # What the constructor raised is the cause, which shows its traceback.
+    shown = how if cause is None else replace(how, constructor="")
+    message = f"{record.title} is dead{restarted}: {shown}"
     kind = ActorPlacementGroupRemoved if record.was_evicted else ActorDiedError
     error = ended_for(record, message, how) or kind(message, exit=how, actor_id=actor)
     error.__cause__ = error.__cause__ or cause

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
     from actorlib._base.ids import ActorId
     from actorlib._options.actor_options import ActorOptions
+    from actorlib._owner.actors.actor_record import ActorRecord
     from actorlib._owner.actors.supervisor import ActorSupervisor
+
+
+UNHELD = "no process held a handle of it"
+"""The reason of an end after the last handle was dropped."""
+_ENDS = 1000
+"""The number of ended actors whose reasons are kept for messages."""
 
 
 class ActorNames:
@@ -34,6 +41,7 @@ class ActorNames:
         self._supervisor_of = supervisor_of
         self._actors: dict[tuple[str, str], ActorId] = {}
         self._names: dict[ActorId, tuple[str, str]] = {}
+        self._ends: dict[tuple[str, str], str] = {}
 
     def __repr__(self) -> str:
         return f"<Names of {len(self._names)} actors>"
@@ -43,15 +51,24 @@ class ActorNames:
         key = self.namespace_of(options), name
         previous = self._actors.get(key)
         if previous is not None:
-            self.leave(previous)
+            self._free(previous)
         self._actors[key] = actor
         self._names[actor] = key
 
-    def leave(self, actor: ActorId) -> None:
-        """Frees the name of a dead actor, if it still has one."""
+    def leave(self, record: ActorRecord) -> None:
+        """Frees the name of a dead actor, if it still has one, and keeps its end."""
+        key = self._free(record.id)
+        if key is None:
+            return
+        self._ends[key] = "it is gone" if record.exit is None else record.exit.reason
+        if len(self._ends) > _ENDS:
+            del self._ends[next(iter(self._ends))]
+
+    def _free(self, actor: ActorId) -> tuple[str, str] | None:
         key = self._names.pop(actor, None)
         if key is not None:
             del self._actors[key]
+        return key
 
     def holder(self, options: ActorOptions) -> ActorSupervisor | None:
         """Finds the actor that has the name in some options."""
@@ -86,7 +103,7 @@ class ActorNames:
         if supervisor is None:
             raise ActorNotFoundError(
                 f"no living actor is called {name!r} in namespace {where!r}: "
-                f"{advice(name, where, self.names())}"
+                f"{self._end_of(where, name) or advice(name, where, self.names())}"
             )
         return supervisor
 
@@ -96,6 +113,20 @@ class ActorNames:
 
     def namespace_of(self, options: ActorOptions) -> str:
         return options.namespace or self.namespace
+
+    def _end_of(self, namespace: str, name: str) -> str:
+        """Describes the end of the last actor of a name; empty if there was none."""
+        reason = self._ends.get((namespace, name), "")
+        actor = self._actors.get((namespace, name))
+        ending = None if actor is None else self._supervisor_of(actor)
+        if ending is not None:
+            reason = ending.end_reason or "it is ending"
+        if not reason:
+            return ""
+        advice = ""
+        if reason == UNHELD:
+            advice = ". An actor with lifetime='detached' goes on without a handle"
+        return f"the last one has ended: {reason}{advice}"
 
     def _answering(self, namespace: str, name: str) -> ActorSupervisor | None:
         actor = self._actors.get((namespace, name))

@@ -173,6 +173,11 @@ class ActorSupervisor:
         return not (self._end_reason or self.route.is_closed)
 
     @property
+    def end_reason(self) -> str:
+        """Why the actor is ending; empty if it is not."""
+        return self._end_reason
+
+    @property
     def waits_for_arguments(self) -> bool:
         """Whether it is not in line yet, as an argument is a ref without a value."""
         is_in_line = (

@@ -10,7 +10,6 @@ calls the thread sleeps until the next one.
 from __future__ import annotations
 
 import contextlib
-import linecache
 import logging
 import os
 import sys
@@ -19,13 +18,15 @@ import time
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._base.stack_frames import OWN_FILES
+from actorlib._base.stack_frames import is_library as _is_library
+from actorlib._base.stack_frames import outer_frames as _outwards
+from actorlib._base.stack_frames import place_of
 from actorlib._futures.object_ref import ObjectRef
 from actorlib._wire.messages import STUCK
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from types import CodeType, FrameType
 
     from actorlib._wire.messages import Frame
@@ -40,7 +41,6 @@ PATIENCE = 1.0
 """Seconds that a loop may be blocked, or a call wait, before the warning."""
 ROUNDS = 20
 """Checks of an idle actor before the thread sleeps."""
-_STANDARD = os.path.dirname(os.__file__)  # noqa: PTH120  # as in code objects
 _AWAITS = cast("CodeType", cast("Any", ObjectRef).__await__.__code__)
 
 
@@ -219,26 +219,3 @@ def awaited(task: asyncio.Task[Any]) -> ObjectRef[Any] | None:
             return None if frame is None else frame.f_locals["self"]
         step = getattr(step, "cr_await", None)
     return None
-
-
-def place_of(frame: FrameType) -> str:
-    """Describes the position of a thread: its innermost line of the user's code."""
-    users = (f for f in _outwards(frame) if not _is_library(f.f_code.co_filename))
-    own = next(users, frame)
-    file, number = own.f_code.co_filename, own.f_lineno
-    line = linecache.getline(file, number).strip()
-    where = f"{own.f_code.co_name}, {file}:{number}"
-    return f"{where}: {line}" if line else where
-
-
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
-def _is_library(file: str) -> bool:
-    return (
-        file.startswith((_STANDARD, OWN_FILES, "<frozen"))
-        or f"{os.sep}site-packages{os.sep}" in file
-    )
