@@ -29,6 +29,7 @@ def register_ray() -> None:
 
 
 def _make_backend(
-    *args: Any, ray_remote_args: Mapping[str, Any] | None = None, **options: Any
+    ray_remote_args: Mapping[str, Any] | None = None, **options: Any
 ) -> Backend:
-    return Backend(*args, **options, **(ray_remote_args or {}))
+    arguments: dict[str, Any] = {**options, **(ray_remote_args or {})}
+    return Backend(**arguments)
