@@ -109,11 +109,11 @@ class CallSubmitter:
         if not (kwargs or self.order):
             shared = share_arrays(self._engine, args)
             if shared is not None:
-                payload, borrowed = shared
-                if borrowed:
-                    self._references.arrived(borrowed, OWNER)
+                payload, references = shared
+                if references:
+                    self._references.arrived(references, OWNER)
                 number = router.send(
-                    ref, callee.name, borrowed or None, payload, headers
+                    ref, callee.name, references or None, payload, headers
                 )
                 ref.bind(router, number)
                 return
