@@ -79,7 +79,7 @@ def exit_of(evidence: ExitEvidence) -> Exit:
         signal=process.signal,
         reason=reason,
         log_tail="" if evidence.asked else evidence.log_tail,
-        method=_blamed(ran, evidence.log_tail),
+        method=_find_method(ran, evidence.log_tail),
         others=max(0, len(ran) - 1),
         pid=evidence.pid,
         constructor=""
@@ -152,14 +152,14 @@ def is_out_of_memory(summary: str) -> bool:
     return "out of memory" in summary.lower()
 
 
-def _crowded(evidence: ExitEvidence) -> str:
+def _describe_users(evidence: ExitEvidence) -> str:
     """Describes the users of a device after an out-of-memory error in a constructor."""
     if not (is_out_of_memory(evidence.constructor) and evidence.on_devices):
         return ""
     return f" (at the last look at its devices: {evidence.on_devices})"
 
 
-def _blamed(ran: Sequence[str], log_tail: str) -> str | None:
+def _find_method(ran: Sequence[str], log_tail: str) -> str | None:
     """Returns the method that Python's crash report names, or the oldest."""
     # A frame reads: File "/x.py", line 3 in crash
     frames = {line.rpartition(" in ")[2] for line in log_tail.splitlines()}
@@ -178,7 +178,7 @@ def _cause(evidence: ExitEvidence) -> tuple[str, str]:  # noqa: PLR0911  # one p
     if evidence.constructor:
         return (
             "failed to start",
-            f"it could not be made: {evidence.constructor}{_crowded(evidence)}",
+            f"it could not be made: {evidence.constructor}{_describe_users(evidence)}",
         )
     if process.error:
         cause = "lost" if evidence.was_ready else "failed to start"
