@@ -32,7 +32,7 @@ class ExitEvidence:
 
     Attributes:
         process: How it ended, as its parent reports.
-        asked: Why the owner ended it, or an empty string.
+        stop_reason: Why the owner ended it, or an empty string.
         interrupted: Why it was killed to be restarted, or an empty string.
         verdict: The reason for which a tier has ended it, if one has.
         was_ready: Whether its constructor had finished.
@@ -49,7 +49,7 @@ class ExitEvidence:
     """
 
     process: ProcessExit
-    asked: str = ""
+    stop_reason: str = ""
     interrupted: str = ""
     verdict: Verdict | None = None
     was_ready: bool = False
@@ -72,18 +72,18 @@ def exit_of(evidence: ExitEvidence) -> Exit:
     """
     cause, reason = _cause(evidence)
     process = evidence.process
-    ran = () if evidence.asked else evidence.under_way or ()
+    ran = () if evidence.stop_reason else evidence.under_way or ()
     return Exit(
         cause=cause,
         code=process.code,
         signal=process.signal,
         reason=reason,
-        log_tail="" if evidence.asked else evidence.log_tail,
+        log_tail="" if evidence.stop_reason else evidence.log_tail,
         method=_find_method(ran, evidence.log_tail),
         others=max(0, len(ran) - 1),
         pid=evidence.pid,
         constructor=""
-        if evidence.asked or evidence.interrupted
+        if evidence.stop_reason or evidence.interrupted
         else evidence.traceback,
     )
 
@@ -91,7 +91,7 @@ def exit_of(evidence: ExitEvidence) -> Exit:
 def fault_of(evidence: ExitEvidence) -> Fault:
     """Decides whether the end of an actor counts against its restarts."""
     if (
-        evidence.asked
+        evidence.stop_reason
         or evidence.interrupted
         or evidence.verdict
         or evidence.constructor
@@ -106,7 +106,7 @@ def died(
     record: ActorRecord,
     cause: BaseException | None,
     restarted: str,
-    asked: str = "",
+    stop_reason: str = "",
 ) -> BaseException:
     """Makes the error of calls and waits after the end of an actor.
 
@@ -114,12 +114,12 @@ def died(
         record: The record of the actor.
         cause: What the constructor raised, or why there was no process.
         restarted: Why it is not restarted, to follow "is dead"; may be empty.
-        asked: Why it was ended, or an empty string.
+        stop_reason: Why it was ended, or an empty string.
     """
     actor = record.id.hex()
     if isinstance(cause, ActorUnschedulableError) and not record.was_evicted:
         return ActorUnschedulableError(str(cause), actor_id=actor)
-    how = record.exit or Exit(cause="asked", reason=asked or "it is ending")
+    how = record.exit or Exit(cause="asked", reason=stop_reason or "it is ending")
     message = f"{record.title} is dead{restarted}: {how}"
     if record.verdict is not None and how.cause == record.verdict.cause:
         return record.verdict.error(message, how, actor)
@@ -169,8 +169,8 @@ def _find_method(ran: Sequence[str], log_tail: str) -> str | None:
 
 def _cause(evidence: ExitEvidence) -> tuple[str, str]:  # noqa: PLR0911  # one per cause
     process = evidence.process
-    if evidence.asked:
-        return "asked", evidence.asked
+    if evidence.stop_reason:
+        return "asked", evidence.stop_reason
     if evidence.interrupted:
         return "restarted", evidence.interrupted
     if evidence.verdict:

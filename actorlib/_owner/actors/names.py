@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ActorNames:
-    """Finds the actors of one runtime by their names.
+    """The names of the actors of one runtime.
 
     Attributes:
         namespace: The default namespace.
@@ -54,7 +54,7 @@ class ActorNames:
             del self._actors[key]
 
     def holder(self, options: ActorOptions) -> ActorSupervisor | None:
-        """Finds the actor that has the name in some options."""
+        """Returns the actor that has the name in some options, or None."""
         if options.name is None:
             return None
         return self._answering(self.namespace_of(options), options.name)
@@ -76,7 +76,7 @@ class ActorNames:
         )
 
     def find(self, name: str, namespace: str | None) -> ActorSupervisor:
-        """Finds the actor that has a name.
+        """Returns the actor that has a name.
 
         Raises:
             ActorNotFoundError: No actor has it.

@@ -555,7 +555,7 @@ class ActorSupervisor:
             is_memory_short = node.is_memory_short()
         evidence = ExitEvidence(
             process=ended,
-            asked=self._end_reason,
+            stop_reason=self._end_reason,
             interrupted=self._interrupted,
             verdict=self.record.verdict,
             was_ready=self._was_ready,

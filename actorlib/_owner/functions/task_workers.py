@@ -289,7 +289,7 @@ class TaskWorkers:
                 self._free_slot(worker)
 
     def _free_slot(self, worker: TaskWorker) -> None:
-        """Takes the slot of an idle worker."""
+        """Frees the slot of an idle worker."""
         queue, is_leaving = worker.queue, worker.is_leaving
         if queue.is_on_device:
             is_leaving = is_leaving or not _has_cpus(worker) or _others_wait(queue)
@@ -309,7 +309,7 @@ class TaskWorkers:
             worker.queue.slots.release(lease)
 
     def _leave_lines(self, queue: FunctionQueue) -> None:
-        """Gives up the requests for slots, as no call waits."""
+        """Cancels the requests for slots, as no call waits."""
         for backlog in (queue.usual, queue.nested):
             pending, backlog.pending = backlog.pending, None
             if pending is not None:
