@@ -289,7 +289,7 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
     # Ends of workers.
 
     def worker_lost(self, worker: TaskWorker) -> None:
-        """Queues the calls of a worker whose process ended again, or fails them."""
+        """Queues the calls of an ended worker again, or fails them."""
         queue, how = worker.queue, worker.supervisor.record.exit or Exit(cause="lost")
         ran, again = worker.lose_tasks(worker.last_call)
         if ran is not None:

@@ -62,7 +62,7 @@ class TaskWorkers:
         scheduler: Grants the slots that queues wait for.
         new_worker: Creates the TaskWorker of a supervisor.
         refuse: Fails a call that no worker will run.
-        on_lost: Queues the calls of a worker whose process ended again, or fails them.
+        on_lost: Queues the calls of an ended worker again, or fails them.
 
     Attributes:
         queues: The queues, by the requests of their calls.
