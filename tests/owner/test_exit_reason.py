@@ -36,9 +36,12 @@ RAN = ExitEvidence(
         (ExitEvidence(process=KILLED, is_memory_short=True), "out of memory"),
         (ExitEvidence(process=SEGFAULT, is_memory_short=True), "crashed"),
         (ExitEvidence(process=FAILED, is_memory_short=True), "exited"),
-        (ExitEvidence(process=KILLED, asked="it was killed"), "asked"),
+        (ExitEvidence(process=KILLED, stop_reason="it was killed"), "asked"),
         (ExitEvidence(process=KILLED, interrupted="to be restarted"), "restarted"),
-        (ExitEvidence(process=KILLED, asked="killed", interrupted="before"), "asked"),
+        (
+            ExitEvidence(process=KILLED, stop_reason="killed", interrupted="before"),
+            "asked",
+        ),
         (ExitEvidence(process=ProcessExit(error="fork failed")), "failed to start"),
         (ExitEvidence(process=ProcessExit(error="gone"), was_ready=True), "lost"),
         (ExitEvidence(process=ProcessExit(error="gone"), pid=123), "failed to start"),
@@ -55,9 +58,9 @@ def test_exit_of_when_something_is_known_then_the_cause(
 @pytest.mark.parametrize(
     ("weaker", "stronger", "cause"),
     [
-        ({"constructor": "ValueError: no"}, {"asked": "it was killed"}, "asked"),
-        ({"process": ProcessExit(error="gone")}, {"asked": "killed"}, "asked"),
-        ({"is_memory_short": True}, {"asked": "it was killed"}, "asked"),
+        ({"constructor": "ValueError: no"}, {"stop_reason": "it was killed"}, "asked"),
+        ({"process": ProcessExit(error="gone")}, {"stop_reason": "killed"}, "asked"),
+        ({"is_memory_short": True}, {"stop_reason": "it was killed"}, "asked"),
         (
             {"is_memory_short": True, "process": KILLED},
             {"constructor": "ValueError: no"},
@@ -78,7 +81,7 @@ def test_exit_of_when_two_things_are_known_then_the_stronger_one_is_the_cause(
 @pytest.mark.parametrize(
     ("remains", "text"),
     [
-        (ExitEvidence(process=KILLED, asked="it was killed"), "it was killed"),
+        (ExitEvidence(process=KILLED, stop_reason="it was killed"), "it was killed"),
         (ExitEvidence(process=FAILED, constructor="ValueError: no"), "ValueError: no"),
         (ExitEvidence(process=ProcessExit(error="fork failed")), "fork failed"),
         (ExitEvidence(process=KILLED, protocol="no frame"), "no frame"),
@@ -102,7 +105,7 @@ def test_exit_of_when_the_constructor_raised_then_its_traceback_is_told() -> Non
     assert str(how).endswith("Its constructor raised:\n  | Trace\n  | ValueError: no")
     assert ActorDiedError("", exit=how).actor_init_failed
 
-    killed = exit_of(replace(raised, asked="it was killed"))
+    killed = exit_of(replace(raised, stop_reason="it was killed"))
     assert not ActorDiedError("", exit=killed).actor_init_failed
 
 
@@ -132,7 +135,7 @@ def test_exit_of_when_it_was_not_asked_for_then_the_last_words_and_the_method() 
 
 
 def test_exit_of_when_it_was_asked_for_then_neither_last_words_nor_method() -> None:
-    found = exit_of(replace(RAN, asked="it was killed"))
+    found = exit_of(replace(RAN, stop_reason="it was killed"))
 
     assert (found.log_tail, found.method) == ("", None)
 

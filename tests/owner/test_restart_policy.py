@@ -165,8 +165,8 @@ def test_restarts_when_it_is_ready_then_its_tries_are_forgotten() -> None:
     restarts = Restarts(policy(0))
     for _ in range(3):
         for _ in range(TRIES):
-            follows = restarts.follows(FAILED, 0.0, Fault.LOST)
-            assert isinstance(follows, Restart)
+            decision = restarts.decide(FAILED, 0.0, Fault.LOST)
+            assert isinstance(decision, Restart)
         restarts.is_ready()
 
     assert restarts.has_lived
@@ -175,8 +175,8 @@ def test_restarts_when_it_is_ready_then_its_tries_are_forgotten() -> None:
 
 def test_restarts_when_one_does_not_count_then_it_says_so() -> None:
     restarts = Restarts(policy(3))
-    restarts.follows(FAILED, 0.0, Fault.LOST)
-    restarts.follows(FAILED, 0.0, Fault.LOST)
+    restarts.decide(FAILED, 0.0, Fault.LOST)
+    restarts.decide(FAILED, 0.0, Fault.LOST)
 
     assert restarts.in_words(0.0) == "which does not count, in 0.1 s"
 
@@ -257,7 +257,7 @@ def test_decide_when_the_backoff_is_long_then_it_is_its_own_limit() -> None:
 def test_restarts_when_one_follows_then_it_is_counted_and_its_reason_kept() -> None:
     restarts = Restarts(policy(2))
 
-    verdict = restarts.follows(CRASH, 1.0)
+    verdict = restarts.decide(CRASH, 1.0)
 
     assert isinstance(verdict, Restart)
     assert (restarts.count, restarts.last_exit) == (1, CRASH)
@@ -266,9 +266,9 @@ def test_restarts_when_one_follows_then_it_is_counted_and_its_reason_kept() -> N
 
 def test_restarts_when_none_follows_then_it_says_why() -> None:
     restarts = Restarts(policy(1))
-    restarts.follows(CRASH, 1.0)
+    restarts.decide(CRASH, 1.0)
 
-    assert restarts.follows(FAILED, 1.0) == GiveUp(restarts.given_up)
+    assert restarts.decide(FAILED, 1.0) == GiveUp(restarts.given_up)
     assert restarts.given_up == " after 1 restart (max_restarts=1)"
     assert restarts.last_exit == CRASH
 
@@ -287,7 +287,7 @@ def test_restarts_when_many_followed_then_the_latest_ends_are_kept_in_a_line_eac
             log_tail="some\nlines",
             constructor=traceback,
         )
-        restarts.follows(how, 1.0)
+        restarts.decide(how, 1.0)
 
     assert restarts.earlier_deaths == tuple(
         f"its own code ended it (exit code {code}), while it ran run"
@@ -297,8 +297,8 @@ def test_restarts_when_many_followed_then_the_latest_ends_are_kept_in_a_line_eac
 
 def test_restarts_when_none_follows_then_the_last_end_is_no_earlier_one() -> None:
     restarts = Restarts(policy(1))
-    restarts.follows(CRASH, 1.0)
-    restarts.follows(FAILED, 1.0)
+    restarts.decide(CRASH, 1.0)
+    restarts.decide(FAILED, 1.0)
 
     assert restarts.earlier_deaths == (str(CRASH),)
 
@@ -306,7 +306,7 @@ def test_restarts_when_none_follows_then_the_last_end_is_no_earlier_one() -> Non
 def test_would_follow_when_asked_then_nothing_is_counted() -> None:
     restarts = Restarts(policy(1))
 
-    assert [restarts.would_follow(CRASH, 0.0) for _ in range(3)] == [True] * 3
+    assert [restarts.would_restart(CRASH, 0.0) for _ in range(3)] == [True] * 3
     assert restarts.count == 0
 
 
@@ -327,7 +327,7 @@ def test_are_over_when_none_can_ever_follow_then_true(
 ) -> None:
     restarts = Restarts(allowed)
     for _ in range(deaths):
-        restarts.follows(CRASH, 1.0)
+        restarts.decide(CRASH, 1.0)
 
     assert restarts.are_over is are_over
 
@@ -344,8 +344,8 @@ def test_told_when_it_waits_then_which_attempt_and_when(
     allowed: ActorOptions, text: str
 ) -> None:
     restarts = Restarts(allowed)
-    restarts.follows(CRASH, 1.0)
-    restarts.follows(CRASH, 1.0)
+    restarts.decide(CRASH, 1.0)
+    restarts.decide(CRASH, 1.0)
 
     assert restarts.in_words(1.1) == text
     assert restarts.in_words(2.0) == text.removesuffix(", in 0.4 s")

@@ -403,7 +403,7 @@ async def _failed_by_a_bug() -> Any:
     ("reach", "place", "behave"),
     [
         (_unstarted, "_run", be_silent),
-        (_without_arguments, "_value", be_silent),
+        (_without_arguments, "_await_arguments", be_silent),
         (_in_line, "granted", be_silent),
         (_without_neighbour, "neighbours", be_silent),
         (_starting, "run", be_hung),

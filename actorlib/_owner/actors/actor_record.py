@@ -98,7 +98,7 @@ _MOVES: dict[ActorState, frozenset[ActorState]] = {
 
 @dataclass(slots=True, kw_only=True)
 class ActorRecord:
-    """What is known of one actor.
+    """The record of one actor.
 
     Attributes:
         id: Its id.

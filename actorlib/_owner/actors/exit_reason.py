@@ -35,7 +35,7 @@ class ExitEvidence:
 
     Attributes:
         process: How it ended, as its parent reports.
-        asked: Why the owner ended it, or an empty string.
+        stop_reason: Why the owner ended it, or an empty string.
         interrupted: Why it was killed to be restarted, or an empty string.
         verdict: The reason for which a tier has ended it, if one has.
         was_ready: Whether its constructor had finished.
@@ -52,7 +52,7 @@ class ExitEvidence:
     """
 
     process: ProcessExit
-    asked: str = ""
+    stop_reason: str = ""
     interrupted: str = ""
     verdict: Verdict | None = None
     was_ready: bool = False
@@ -75,18 +75,18 @@ def exit_of(evidence: ExitEvidence) -> Exit:
     """
     cause, reason = _cause(evidence)
     process = evidence.process
-    ran = () if evidence.asked else evidence.under_way or ()
+    ran = () if evidence.stop_reason else evidence.under_way or ()
     return Exit(
         cause=cause,
         code=process.code,
         signal=process.signal,
         reason=reason,
-        log_tail="" if evidence.asked else evidence.log_tail,
-        method=_blamed(ran, evidence.log_tail),
+        log_tail="" if evidence.stop_reason else evidence.log_tail,
+        method=_find_method(ran, evidence.log_tail),
         others=max(0, len(ran) - 1),
         pid=evidence.pid,
         constructor=""
-        if evidence.asked or evidence.interrupted
+        if evidence.stop_reason or evidence.interrupted
         else evidence.traceback,
     )
 
@@ -94,7 +94,7 @@ def exit_of(evidence: ExitEvidence) -> Exit:
 def fault_of(evidence: ExitEvidence) -> Fault:
     """Decides whether the end of an actor counts against its restarts."""
     if (
-        evidence.asked
+        evidence.stop_reason
         or evidence.interrupted
         or evidence.verdict
         or evidence.constructor
@@ -109,7 +109,7 @@ def died(
     record: ActorRecord,
     cause: BaseException | None,
     restarted: str,
-    asked: str = "",
+    stop_reason: str = "",
 ) -> BaseException:
     """Makes the error of calls and waits after the end of an actor.
 
@@ -117,12 +117,12 @@ def died(
         record: The record of the actor.
         cause: What the constructor raised, or why there was no process.
         restarted: Why it is not restarted, to follow "is dead"; may be empty.
-        asked: Why it was ended, or an empty string.
+        stop_reason: Why it was ended, or an empty string.
     """
     actor = record.id.hex()
     if isinstance(cause, ActorUnschedulableError) and not record.was_evicted:
         return ActorUnschedulableError(str(cause), actor_id=actor)
-    how = record.exit or Exit(cause="asked", reason=asked or "it is ending")
+    how = record.exit or Exit(cause="asked", reason=stop_reason or "it is ending")
     # What the constructor raised is the cause, which shows its traceback.
     shown = how if cause is None else replace(how, constructor="")
     message = f"{record.title} is dead{restarted}: {shown}"
@@ -165,14 +165,14 @@ def is_out_of_memory(summary: str) -> bool:
     return "out of memory" in summary.lower()
 
 
-def _crowded(evidence: ExitEvidence) -> str:
+def _describe_users(evidence: ExitEvidence) -> str:
     """Describes the users of a device after an out-of-memory error in a constructor."""
     if not (is_out_of_memory(evidence.constructor) and evidence.on_devices):
         return ""
     return f" (at the last look at its devices: {evidence.on_devices})"
 
 
-def _blamed(ran: Sequence[str], log_tail: str) -> str | None:
+def _find_method(ran: Sequence[str], log_tail: str) -> str | None:
     """Returns the method that Python's crash report names, or the oldest."""
     # A frame reads: File "/x.py", line 3 in crash
     frames = {line.rpartition(" in ")[2] for line in log_tail.splitlines()}
@@ -182,8 +182,8 @@ def _blamed(ran: Sequence[str], log_tail: str) -> str | None:
 
 def _cause(evidence: ExitEvidence) -> tuple[str, str]:  # noqa: PLR0911  # one per cause
     process = evidence.process
-    if evidence.asked:
-        return "asked", evidence.asked
+    if evidence.stop_reason:
+        return "asked", evidence.stop_reason
     if evidence.interrupted:
         return "restarted", evidence.interrupted
     if evidence.verdict:
@@ -191,7 +191,7 @@ def _cause(evidence: ExitEvidence) -> tuple[str, str]:  # noqa: PLR0911  # one p
     if evidence.constructor:
         return (
             "failed to start",
-            f"it could not be made: {evidence.constructor}{_crowded(evidence)}",
+            f"it could not be made: {evidence.constructor}{_describe_users(evidence)}",
         )
     if process.error:
         cause = "lost" if evidence.was_ready else "failed to start"

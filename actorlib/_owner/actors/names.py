@@ -28,7 +28,7 @@ _ENDS = 1000
 
 
 class ActorNames:
-    """Finds the actors of one runtime by their names.
+    """The names of the actors of one runtime.
 
     Attributes:
         namespace: The default namespace.
@@ -71,7 +71,7 @@ class ActorNames:
         return key
 
     def holder(self, options: ActorOptions) -> ActorSupervisor | None:
-        """Finds the actor that has the name in some options."""
+        """Returns the actor that has the name in some options, or None."""
         if options.name is None:
             return None
         return self._answering(self.namespace_of(options), options.name)
@@ -93,7 +93,7 @@ class ActorNames:
         )
 
     def find(self, name: str, namespace: str | None) -> ActorSupervisor:
-        """Finds the actor that has a name.
+        """Returns the actor that has a name.
 
         Raises:
             ActorNotFoundError: No actor has it.

@@ -261,7 +261,7 @@ class ActorPlacer:
         for neighbour in self._neighbours_of(options):
             wishers = self._wishers.setdefault(neighbour.record.id, {})
             wishers[record.id] = placement
-        pending = scheduler.acquire(_returning(request, placement))
+        pending = scheduler.acquire(_limit_devices(request, placement))
         if record.is_actor and not pending.done():
             group = options.group and options.group.id
             kind = record.called.class_name, str(request.resources), group
@@ -273,7 +273,7 @@ class ActorPlacer:
 
     def explain(self, placement: ActorPlacement) -> str:
         """Returns why an actor in line waits."""
-        request = _returning(self._requests[placement.record.id], placement)
+        request = _limit_devices(self._requests[placement.record.id], placement)
         return self.scheduler.explain(request, placement.pending)
 
     def survey(self, label: str, options: ActorOptions) -> str:
@@ -300,7 +300,7 @@ class ActorPlacer:
             pending.set_exception(error)
             return
         self._requests[record.id] = request
-        self.scheduler.change_constraints(pending, _returning(request, placement))
+        self.scheduler.change_constraints(pending, _limit_devices(request, placement))
 
     def _settle(self, record: ActorRecord) -> LeaseRequest:
         """Resolves and keeps the request of an actor.
@@ -351,7 +351,7 @@ class ActorPlacer:
         catalogue = self.scheduler.catalogue
         demand = catalogue.demand(label, options, near=near, apart=apart)
         if self._enforcement is not None:
-            demand = fitted(self._enforcement, label, options, demand)
+            demand = exclude_unfit(self._enforcement, label, options, demand)
         resources, constraints = demand
         if options.group is not None:
             resources = catalogue.untyped(resources)
@@ -376,7 +376,7 @@ class ActorPlacer:
         return [self._placements[one] for one in actors if one in self._placements]
 
 
-def _returning(request: LeaseRequest, placement: ActorPlacement) -> LeaseRequest:
+def _limit_devices(request: LeaseRequest, placement: ActorPlacement) -> LeaseRequest:
     """Limits the request of an actor to the devices that it returns to, if any."""
     if placement.returns_to is None:
         return request
@@ -384,7 +384,7 @@ def _returning(request: LeaseRequest, placement: ActorPlacement) -> LeaseRequest
     return request._replace(constraints=only)
 
 
-def fitted(
+def exclude_unfit(
     enforcement: Enforcement, label: str, options: ActorOptions, demand: Demand
 ) -> Demand:
     """Excludes the devices that cannot have the requested enforcement.

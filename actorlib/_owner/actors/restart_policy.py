@@ -110,19 +110,21 @@ def decide(  # noqa: PLR0911  # one per rule
     if how.cause == "asked":
         return GiveUp("")
     if fault is Fault.LOST and how.cause == "failed to start":
-        return _try_again(history, now)
+        return _start_again(history, now)
     if how.cause == "failed to start" and not (history.total or history.has_lived):
         return GiveUp("")  # it never was ready, and would probably fail again
     if fault is Fault.UNLAUNCHED:
-        return _spared(options, history, now)  # in the middle of a restart that counted
+        return _restart_for_free(
+            options, history, now
+        )  # in the middle of a restart that counted
     recent, window = history.recent, options.restart_window
     if window is not None:
         recent = tuple(when for when in recent if now - when < window)
     used = history.total if window is None else len(recent)
     if used >= options.max_restarts >= 0:
-        return GiveUp(_used_up(options, history))
+        return GiveUp(_describe_limit(options, history))
     if fault is Fault.LOST:
-        return _spared(options, history, now)
+        return _restart_for_free(options, history, now)
     streak = _streak(history, now)
     after = _wait(options.restart_backoff, streak)
     is_counted = window is not None and options.max_restarts > 0
@@ -136,7 +138,7 @@ def decide(  # noqa: PLR0911  # one per rule
     return Restart(after, updated)
 
 
-def _try_again(history: RestartHistory, now: float) -> Restart | GiveUp:
+def _start_again(history: RestartHistory, now: float) -> Restart | GiveUp:
     if history.tries >= TRIES:
         return GiveUp(f" after {TRIES} tries")
     after = min(_wait(_PAUSE, history.tries), _LONGEST_PAUSE)
@@ -144,7 +146,7 @@ def _try_again(history: RestartHistory, now: float) -> Restart | GiveUp:
     return Restart(after, history._replace(tries=tries, last=now + after, is_free=True))
 
 
-def _spared(
+def _restart_for_free(
     options: ActorOptions, history: RestartHistory, now: float
 ) -> Restart | GiveUp:
     streak = _streak(history, now)
@@ -197,11 +199,11 @@ class Restarts:
             return False
         return self.count >= options.max_restarts >= 0
 
-    def would_follow(self, how: Exit, now: float) -> bool:
+    def would_restart(self, how: Exit, now: float) -> bool:
         """Whether the actor would be restarted after such an end."""
         return isinstance(decide(self._options, self._history, how, now), Restart)
 
-    def follows(
+    def decide(
         self, how: Exit, now: float, fault: Fault = Fault.OWN
     ) -> Restart | GiveUp:
         """Decides what follows an end, and records it."""
@@ -245,7 +247,7 @@ def _wait(backoff: float, streak: int) -> float:
     return min(backoff * 2.0 ** min(streak - 1, 64), max(LONGEST, backoff))
 
 
-def _used_up(options: ActorOptions, history: RestartHistory) -> str:
+def _describe_limit(options: ActorOptions, history: RestartHistory) -> str:
     if not history.total:
         return ""
     restarts = f"{history.total} restart{'s' if history.total > 1 else ''}"

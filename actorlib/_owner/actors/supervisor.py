@@ -281,7 +281,7 @@ class ActorSupervisor:
         Returns:
             Done when that process is gone.
         """
-        if not self.restarts.would_follow(Exit(cause="restarted"), self._now()):
+        if not self.restarts.would_restart(Exit(cause="restarted"), self._now()):
             self.kill(reason)
         if self._end_reason or self.record.state is ActorState.DEAD:
             return asyncio.shield(self.ended)
@@ -289,7 +289,7 @@ class ActorSupervisor:
         if self._process is None:  # a new process will be started anyway
             if self.placement.requeue():
                 how = Exit(cause="restarted", reason=reason)
-                self.restarts.follows(how, self._now())
+                self.restarts.decide(how, self._now())
             self._session_over.notify()
         else:
             self._interrupted = reason
@@ -301,7 +301,7 @@ class ActorSupervisor:
         session = self.session
         has_failed = session is not None and session.constructor_summary
         how = Exit(cause="failed to start" if has_failed else "exited")
-        return self.restarts.would_follow(how, self._now())
+        return self.restarts.would_restart(how, self._now())
 
     def end_for(self, verdict: Verdict) -> None:
         """Ends its process at once, with a reason for the errors of its callers.
@@ -375,20 +375,20 @@ class ActorSupervisor:
                 # The user's loop makes eager tasks (Python 3.12), and the creator has
                 # no handle yet: the actor must not be dead and forgotten before.
                 await asyncio.sleep(0)
-            encoded = self.unsent = await self._waited(_value(arguments))
+            encoded = self.unsent = await self._wait_for(_await_arguments(arguments))
             self._due_arguments = None
             while True:
                 since = self._now()
-                lease = await self._waited(self.placement.granted())
+                lease = await self._wait_for(self.placement.granted())
                 if _log.isEnabledFor(logging.INFO):
                     self._log_lease(lease, self._now() - since)
                 how = await self._run_worker(lease, encoded)
                 if self._ends_for and not self.route.survives_restart:
                     break  # no call is left that needs a restart
-                follows = self.restarts.follows(how, self._now(), self._fault)
-                if isinstance(follows, GiveUp):
+                decision = self.restarts.decide(how, self._now(), self._fault)
+                if isinstance(decision, GiveUp):
                     break
-                await self._prepare_restart(how, follows.after)
+                await self._prepare_restart(how, decision.after)
         except _Ended:
             how = Exit(cause="asked", reason=self._end_reason)
         except ActorUnschedulableError as error:
@@ -408,7 +408,7 @@ class ActorSupervisor:
         finally:
             self._finish(how)
 
-    async def _waited(self, waiting: Coroutine[Any, Any, V]) -> V:
+    async def _wait_for(self, waiting: Coroutine[Any, Any, V]) -> V:
         """Waits for something that ``kill`` may end."""
         if self._end_reason:
             waiting.close()
@@ -493,7 +493,7 @@ class ActorSupervisor:
         self._session_over.notify()
         if after:
             self.placement.give_back()
-            await self._waited(asyncio.sleep(after))
+            await self._wait_for(asyncio.sleep(after))
 
     def _now(self) -> float:
         return self._loop.time()
@@ -562,7 +562,7 @@ class ActorSupervisor:
             is_memory_short = node.is_memory_short()
         evidence = ExitEvidence(
             process=ended,
-            asked=self._end_reason,
+            stop_reason=self._end_reason,
             interrupted=self._interrupted,
             verdict=self.record.verdict,
             was_ready=self._was_ready,
@@ -657,7 +657,7 @@ class _Ended(Exception):  # noqa: N818  # leaves _run, and is not an error
     """An actor was ended before it had a process."""
 
 
-async def _value(arguments: DueArguments) -> EncodedArguments:
+async def _await_arguments(arguments: DueArguments) -> EncodedArguments:
     if isinstance(arguments, BaseException):
         raise _NotCreated from arguments
     if not asyncio.isfuture(arguments):

@@ -233,11 +233,17 @@ def give_answer(
             fill_future(target, frame)
     elif target is not None and not isinstance(target, _IN_OWNER):
         target.answer(frame)  # it counts the references for the worker
-    else:
+    elif borrowed:
         with passing(references, borrowed, OWNER):
-            ref = awaited(target)
-            if ref is not None:
-                fill_future(ref, frame)
+            _fill(target, frame)
+    else:
+        _fill(target, frame)
+
+
+def _fill(target: ResponseTarget | None, frame: Frame) -> None:
+    ref = awaited(target)
+    if ref is not None:
+        fill_future(ref, frame)
 
 
 def give_error(

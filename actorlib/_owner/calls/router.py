@@ -255,7 +255,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
     ) -> None:
         self._mailbox: Mailbox[ResponseTarget] = Mailbox()
         super().__init__(self._mailbox.calls, clock, objects)
-        WorkerRoute.__init__(self, record, clock.loop, self._tell_idle)
+        WorkerRoute.__init__(self, record, clock.loop, self._report_idle)
         self._find_router = find_router
         self._references = references
         self._died = died
@@ -427,7 +427,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
             self._timekeeper.add(number, method, deadline)
         if frame is not None:
             if retries is not None or mover is not None:
-                self._have_noted()
+                self._request_notes()
             self.channel.send(frame)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]  # open with the mailbox
             if borrowed:
                 self._lend(frame)
@@ -442,7 +442,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         self._is_noting = False
         self._send_all(channel, self._mailbox.opened())
 
-    def _have_noted(self) -> None:
+    def _request_notes(self) -> None:
         """Has the worker note which calls run, before the first that is kept."""
         if not self._is_noting and self.channel is not None:
             self._is_noting = True
@@ -457,7 +457,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
 
     def _send_all(self, channel: AsyncChannel, frames: list[Frame]) -> None:
         if frames and self._mailbox.kept:
-            self._have_noted()
+            self._request_notes()
         for frame in frames:
             channel.send(frame)
             if frame[3]:
@@ -490,7 +490,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
             self._return(mailbox.drop(number))
             mailbox.abandoned.discard(number)  # this is its end
             self._drop_answer(frame)
-            self._tell_idle()
+            self._report_idle()
             return
         if number in mailbox.kept and number in mailbox.answerable:
             self._settle_kept(frame)
@@ -538,7 +538,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         if self._is_held or not (calls.posted or calls.deferred):
             self._idle()
 
-    def _tell_idle(self) -> None:
+    def _report_idle(self) -> None:
         if self._is_held or self.is_idle:
             self._idle()
 
@@ -628,11 +628,11 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
     def _settle_kept(self, answer: Frame) -> None:
         # Its references are held until their recipient is known.
         with passing(self._references, answer[-2], OWNER):
-            if not self._goes_again(answer):
+            if not self._retry(answer):
                 self.settle(answer)
 
-    def _goes_again(self, answer: Frame) -> bool:
-        """Whether a failed call is sent again; otherwise it is kept no longer."""
+    def _retry(self, answer: Frame) -> bool:
+        """Sends a failed call again; if it may not, releases it and returns False."""
         mailbox, number = self._mailbox, answer[1]
         call = mailbox.kept.get(number)
         if call is None:
@@ -780,7 +780,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
             if recursive:
                 self.cancel_children(number)
         self._return(self._mailbox.drop(call))
-        self._tell_idle()
+        self._report_idle()
 
     def _has(self, call: int) -> bool:
         return self.calls.target(call) is not None

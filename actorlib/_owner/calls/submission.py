@@ -74,9 +74,9 @@ class CallSubmitter:
     def constructor_arguments(self, arguments: Arguments) -> DueArguments:
         """Encodes a constructor's arguments as soon as its refs are done."""
         if arguments.are_ready:
-            return self._completed(arguments)
+            return self._encode(arguments)
         later: asyncio.Future[EncodedArguments] = self._loop.create_future()
-        call_when_done(arguments.refs, partial(self._complete_into, later, arguments))
+        call_when_done(arguments.refs, partial(self._encode_into, later, arguments))
         return later
 
     def send(
@@ -123,7 +123,7 @@ class CallSubmitter:
             send = partial(self._send_deferred, supervisor, call)
             self._send_in_order(supervisor, callee, arguments.refs, send)
             return
-        encoded = self._completed(arguments)
+        encoded = self._encode(arguments)
         if isinstance(encoded, BaseException):
             ref.bind(router, 0)
             ref.set_exception(encoded)
@@ -147,7 +147,7 @@ class CallSubmitter:
         router = supervisor.router
         refs = [cast("ObjectRef[Any]", arg) for arg in args if type(arg) in REFS]
         if not self.order:
-            scalars = _filled(args)
+            scalars = _fill_refs(args)
             if scalars is not None:
                 router.call(ref, callee.name, scalars, headers)
                 return
@@ -166,7 +166,7 @@ class CallSubmitter:
     ) -> None:
         """Sends a call of scalars and refs that are done."""
         router = supervisor.router
-        scalars = _filled(args)
+        scalars = _fill_refs(args)
         if scalars is None:  # a ref has an error, or a value that is not a scalar
             where = MethodLabel(supervisor.record, callee.name)
             arguments = self.arguments(where, args, {})
@@ -200,7 +200,7 @@ class CallSubmitter:
     def _send_deferred(self, supervisor: ActorSupervisor, call: Call) -> None:
         router = supervisor.router
         waiting = router.take_deferred(call.number)
-        encoded = self._encoded_for(waiting, call.arguments)
+        encoded = self._encode_for(waiting, call.arguments)
         if waiting is not None and encoded is not None:
             payload, borrowed = encoded
             name = call.callee.name
@@ -227,13 +227,13 @@ class CallSubmitter:
 
     def _post_deferred(self, pool: TaskPool, entry: CalledFunction, call: Call) -> None:
         waiting = pool.take_deferred(call.number)
-        encoded = self._encoded_for(waiting, call.arguments)
+        encoded = self._encode_for(waiting, call.arguments)
         if waiting is not None and encoded is not None:
             payload, borrowed = encoded
             posted = pool.post(waiting, entry, borrowed, payload, call.headers)
             waiting.bind(pool, posted)
 
-    def _encoded_for(
+    def _encode_for(
         self, waiting: Result | None, arguments: Arguments
     ) -> EncodedArguments | None:
         """Returns the payload of a call whose refs are done, if it is still to be sent.
@@ -243,7 +243,7 @@ class CallSubmitter:
                 the call was cancelled while it waited.
             arguments: Its arguments.
         """
-        encoded = self._completed(arguments)
+        encoded = self._encode(arguments)
         if isinstance(encoded, BaseException):
             if waiting is not None:
                 waiting.set_exception(encoded)
@@ -253,7 +253,7 @@ class CallSubmitter:
             return None
         return encoded
 
-    def _completed(self, arguments: Arguments) -> EncodedArguments | BaseException:
+    def _encode(self, arguments: Arguments) -> EncodedArguments | BaseException:
         """Returns the payload of arguments whose refs are done, or their error."""
         try:
             payload, borrowed = arguments.payload()
@@ -267,10 +267,10 @@ class CallSubmitter:
                 self._references.returned(arguments.loans, OWNER)
         return EncodedArguments(payload, borrowed)
 
-    def _complete_into(
+    def _encode_into(
         self, later: asyncio.Future[EncodedArguments], arguments: Arguments
     ) -> None:
-        encoded = self._completed(arguments)
+        encoded = self._encode(arguments)
         if isinstance(encoded, EncodedArguments):
             if later.done():
                 self._references.returned(encoded.borrowed or (), OWNER)
@@ -285,7 +285,7 @@ def _are_scalars_and_refs(args: tuple[object, ...]) -> bool:
     return are_scalars(tuple([None if type(arg) in REFS else arg for arg in args]))
 
 
-def _filled(args: tuple[object, ...]) -> tuple[object, ...] | None:
+def _fill_refs(args: tuple[object, ...]) -> tuple[object, ...] | None:
     """Returns arguments with the values of refs, or None if not all are scalars."""
     values: list[object] = []
     for arg in args:

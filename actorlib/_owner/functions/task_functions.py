@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from actorlib._options.function_options import FunctionOptions
 from actorlib._options.resources import CPU, GPU_MEMORY
 from actorlib._options.runtime_env import refuse_env
-from actorlib._owner.actors.placement import fitted
+from actorlib._owner.actors.placement import exclude_unfit
 from actorlib._owner.functions.task_queue import FunctionCode, FunctionEntry, TaskQueue
 from actorlib._owner.functions.task_slots import GroupSlots, MachineSlots
 from actorlib._owner.objects.refcount import OWNER
@@ -198,7 +198,7 @@ class FunctionTable:
         options = self.settled(options)
         enforcement, worker = self._machine.enforcement, options.worker
         demand = scheduler.catalogue.demand(label, worker)
-        demand = fitted(enforcement, label, worker, demand)
+        demand = exclude_unfit(enforcement, label, worker, demand)
         slots: Slots
         if options.group is not None:
             demand = Demand(

@@ -161,7 +161,7 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         if (
             frame[0] == FAILURE
             and target is not None
-            and self._goes_again(task, worker, frame)
+            and self._retry(task, worker, frame)
         ):
             return
         # The worker has it until it is answered: if that fails, the worker's end
@@ -193,10 +193,8 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
             self.references.returned(task.borrowed, OWNER)
         self.workers.worker_answered(worker)
 
-    def _goes_again(
-        self, task: FunctionCall, worker: TaskWorker, failure: Frame
-    ) -> bool:
-        """Whether a call runs again after a failure that its worker reports."""
+    def _retry(self, task: FunctionCall, worker: TaskWorker, failure: Frame) -> bool:
+        """Queues a failed call again; False if it may not run again."""
         if failure[2] == UNSTARTED:
             worker.return_unstarted(task)
             if self._closed_for:
@@ -292,7 +290,7 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
     # Ends of workers.
 
     def worker_lost(self, worker: TaskWorker) -> None:
-        """Queues the calls of a worker whose process ended again, or fails them."""
+        """Queues the calls of an ended worker again, or fails them."""
         queue, how = worker.queue, worker.supervisor.record.exit or Exit(cause="lost")
         ran, again = worker.lose_tasks(worker.last_call)
         if ran is not None:

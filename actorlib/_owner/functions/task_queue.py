@@ -89,7 +89,7 @@ class FunctionCode:
 
 
 class FunctionEntry(Generic[W]):
-    """What all calls of a function with the same options share.
+    """The common part of all calls of a function with the same options.
 
     Attributes:
         code: The function.

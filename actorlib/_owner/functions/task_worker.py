@@ -266,7 +266,7 @@ class IdleWorkers:
 
 
 class StuckCallMonitor:
-    """Takes back calls that wait behind a long call in their worker.
+    """Returns calls that wait behind a long call in their worker to their queue.
 
     Attributes:
         is_watching: Whether a check is scheduled.

@@ -62,7 +62,7 @@ class TaskWorkers:
         scheduler: Grants the slots that queues wait for.
         new_worker: Creates the TaskWorker of a supervisor.
         refuse: Fails a call that no worker will run.
-        on_lost: Queues the calls of a worker whose process ended again, or fails them.
+        on_lost: Queues the calls of an ended worker again, or fails them.
 
     Attributes:
         queues: The queues, by the requests of their calls.
@@ -289,7 +289,7 @@ class TaskWorkers:
                 self._free_slot(worker)
 
     def _free_slot(self, worker: TaskWorker) -> None:
-        """Takes the slot of an idle worker."""
+        """Frees the slot of an idle worker."""
         queue, is_leaving = worker.queue, worker.is_leaving
         if queue.is_on_device:
             is_leaving = is_leaving or not _has_cpus(worker) or _others_wait(queue)
@@ -309,7 +309,7 @@ class TaskWorkers:
             worker.queue.slots.release(lease)
 
     def _leave_lines(self, queue: FunctionQueue) -> None:
-        """Gives up the requests for slots, as no call waits."""
+        """Cancels the requests for slots, as no call waits."""
         for backlog in (queue.usual, queue.nested):
             pending, backlog.pending = backlog.pending, None
             if pending is not None:

@@ -52,7 +52,7 @@ class StoredObjects:
         """Lists as many objects as requested; see RuntimeEngine."""
         store, is_by_age = self._table.object_store, sort == "age"
         blocks = store.live()
-        kept = {one.object_id: one for one in self._table.objects.kept()}
+        objects = {one.object_id: one for one in self._table.objects.kept()}
         warm = _warm(blocks, store.touched())
         # Bare tuples: there may be 100,000 blocks, and the loop waits meanwhile.
         order = [
@@ -61,7 +61,7 @@ class StoredObjects:
         ]
         order += [
             (_NEVER if is_by_age else -(_nbytes_of(one.payload) or 0), one.object_id)
-            for one in kept.values()
+            for one in objects.values()
         ]
         order += [
             (_NEVER if is_by_age else -nbytes, maker) for maker, nbytes in warm.items()
@@ -73,8 +73,8 @@ class StoredObjects:
         return [
             self._block(key, *blocks[key], calls)
             if key in blocks
-            else self._ref(kept[ObjectId(key)], calls)
-            if key in kept
+            else self._ref(objects[ObjectId(key)], calls)
+            if key in objects
             else self._warm(key, warm[key])
             for _, key in first
         ]
