@@ -194,8 +194,7 @@ class ActorLogs:
         """Returns lines in the order of their arrival; from any thread.
 
         Each says how many lines were lost directly before it. That follows from the
-        places of
-        the remaining lines, so dropped lines need not be remembered.
+        places of the remaining lines, so dropped lines need not be remembered.
 
         Args:
             actor: The actor; None for all actors and functions.

@@ -52,8 +52,7 @@ def tallied(
     """Adds up the memory of each worker and its descendants.
 
     A worker leads a session. A process outside of it is found by its parents, and
-    belongs
-    to the nearest worker above it.
+    belongs to the nearest worker above it.
 
     Returns:
         The memory of each worker that exists.
