@@ -92,7 +92,6 @@ class Occupant:
     """A worker that has shares of devices, and the processes that descend from it.
 
     Attributes:
-        lease: Its lease.
         is_watched: Whether it is watched during its life, too.
         has_ended: Whether the worker has ended, and its share drains.
         devices: The names of its devices that NVML knows, by UUID.

@@ -55,12 +55,10 @@ class Site(NamedTuple):
     """Where the workers of a runtime run.
 
     Attributes:
-        host: The machine.
         devices: The divisible devices; none if workers live in this process.
         unlisted: Why NVML does not list our processes with their memory; else empty.
         path: The import path of workers.
         is_inline: Whether workers live in this process.
-        options: The options of the runtime.
     """
 
     host: Host
@@ -105,8 +103,6 @@ class Grant(NamedTuple):
     """The lease of a worker, and the tiers that enforce it.
 
     Attributes:
-        lease: The lease.
-        options: The options of the actor.
         enforcement: The value of ``enforcement=`` of the actor or else of the runtime.
         enforced: The tier of each share of the lease, in their order.
         tiers: The tiers that take part, the weakest first.

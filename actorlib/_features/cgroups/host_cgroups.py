@@ -97,7 +97,6 @@ class Leaf:
     """The cgroup of a worker.
 
     Attributes:
-        path: Its folder.
         memory: The most bytes of memory that it may have; 0 for no limit.
         devices: The UUIDs of devices whose memory the driver reserves for it.
     """

@@ -30,12 +30,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from actorlib._core.engine import override
-from actorlib._enforcement.tiers import (
-    CONTEXT_MARGIN,
-    OFF,
-    Settings,
-    Tier,
-)
+from actorlib._enforcement.tiers import CONTEXT_MARGIN, OFF, Settings, Tier
 from actorlib._options.kinds import UNITS
 
 if TYPE_CHECKING:

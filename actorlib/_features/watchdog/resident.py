@@ -21,12 +21,7 @@ _IN_A_ROW = 2
 
 
 class Resident(NamedTuple):
-    """The host's memory of a worker and all its descendants.
-
-    Attributes:
-        nbytes: The resident bytes.
-        pids: The processes.
-    """
+    """The host's memory of a worker and all its descendants."""
 
     nbytes: int
     pids: tuple[int, ...]
