@@ -1,8 +1,8 @@
 """Limits the threads of libraries to the CPUs of a lease, by environment variables.
 
-A library that starts one thread per core of the machine in each of ten actors makes
-all ten slow. Libraries read these variables when they are loaded, so the variables must
-be in the environment of the process before the user's code is.
+A library that starts one thread per core of the machine in each of ten actors makes all
+ten slow. Libraries read these variables when they are loaded, so the variables must be
+in the environment of the process before the user's code is.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Takes the work of another process off its GPU, or puts it back: a program of its own.
+"""A program that moves the state of another process off its GPU, or back.
 
 It is run as ``python cuda_checkpoint.py save|restore PID MILLISECONDS``, for a process
-of the same user. CUDA's driver does all of it: it waits until what was submitted is
-done, copies the memory of the GPU to the host's, and lets go of the GPU; threads of the
-process that use CUDA meanwhile wait there. The milliseconds limit the wait for what was
-submitted; 0 is for none.
+of the same user. CUDA's driver does all the work: it waits until submitted work is
+done, copies the memory of the GPU to the host's, and releases the GPU; threads of the
+process that use CUDA meanwhile wait. The milliseconds limit the wait for submitted
+work; 0 means no limit.
 
-It writes ``done``; or ``refused REASON``, and the process is as it was; or ``broken
-REASON``, and nothing can be known of it. It runs apart from the owner, as each call
-takes as long as the driver likes, and as CUDA would be initialised there, for good; and
-it ends with the owner. It imports nothing of actorlib, so that it is quick.
+It writes ``done``; or ``refused REASON``, and the process is unchanged; or ``broken
+REASON``, and the state of the process is unknown. It is a separate process because each
+call takes an unlimited time, and because CUDA would stay initialized in the owner. It
+ends with the owner. It imports nothing of actorlib, so that it is quick.
 
-Names and numbers are those of ``cuda.h``; the functions are there since CUDA 12.8:
+Names and numbers are those of ``cuda.h``; the functions exist since CUDA 12.8:
 https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CHECKPOINT.html
 """
 
@@ -48,14 +48,14 @@ class DriverError(Exception):
 
 
 class Driver:
-    """The driver of this machine, about one process.
+    """The driver of this machine, for one process.
 
     Args:
         library: ``libcuda``.
         pid: The process.
 
     Raises:
-        DriverError: It does not begin.
+        DriverError: It does not start.
     """
 
     def __init__(self, library: Any, pid: int) -> None:
@@ -64,7 +64,7 @@ class Driver:
         self._call("cuInit", 0)
 
     def state(self) -> int:
-        """Where the process is, a value of CUprocessState.
+        """Returns the state of the process, a value of CUprocessState.
 
         Raises:
             DriverError: It has none, as it does not use CUDA.
@@ -74,19 +74,19 @@ class Driver:
         return state.value
 
     def lock(self, milliseconds: int) -> None:
-        """Waits until what was submitted is done, and lets nothing else begin."""
+        """Waits until submitted work is done, and blocks new work."""
         self._of_process("Lock", ctypes.byref(LockArgs(timeout_ms=milliseconds)))
 
     def checkpoint(self) -> None:
-        """Copies the memory to the host, and lets go of the GPU."""
+        """Copies the memory to the host, and releases the GPU."""
         self._of_process("Checkpoint", None)
 
     def restore(self) -> None:
-        """Takes the GPU again, and copies the memory back."""
+        """Acquires the GPU again, and copies the memory back."""
         self._of_process("Restore", None)
 
     def unlock(self) -> None:
-        """Lets what the process does begin again."""
+        """Unblocks the work of the process."""
         self._of_process("Unlock", None)
 
     def _of_process(self, what: str, argument: Any) -> None:
@@ -98,14 +98,14 @@ class Driver:
             raise DriverError(f"{name} failed with error {code}{self._named(code)}")
 
     def _named(self, code: int) -> str:
-        said = ctypes.c_char_p()
-        if self._library.cuGetErrorString(code, ctypes.byref(said)) or not said.value:
+        text = ctypes.c_char_p()
+        if self._library.cuGetErrorString(code, ctypes.byref(text)) or not text.value:
             return ""
-        return f" ({said.value.decode(errors='replace')})"
+        return f" ({text.value.decode(errors='replace')})"
 
 
 def save(driver: Driver, milliseconds: int) -> str:
-    """Takes the work of the process off its GPU; gives what is written."""
+    """Moves the state of the process off its GPU; returns the output."""
     try:
         state = driver.state()
     except DriverError as error:
@@ -113,31 +113,23 @@ def save(driver: Driver, milliseconds: int) -> str:
     if state == _CHECKPOINTED:
         return _DONE
     if state not in (_RUNNING, _LOCKED):
-        return f"broken {_found(state)}"
+        return f"broken {_state_text(state)}"
     try:
         if state == _RUNNING:
             driver.lock(milliseconds)
         driver.checkpoint()
     except DriverError as error:
-        return _back(driver, error)
+        try:
+            if driver.state() == _LOCKED:
+                driver.unlock()
+        except DriverError as second:
+            return f"broken {error}, and then {second}"
+        return _failure(driver, error, _RUNNING)
     return _DONE
 
 
-def _back(driver: Driver, error: DriverError) -> str:
-    """Lets a process go on that could not be saved."""
-    try:
-        if driver.state() == _LOCKED:
-            driver.unlock()
-        state = driver.state()
-    except DriverError as second:
-        return f"broken {error}, and then {second}"
-    return (
-        f"refused {error}" if state == _RUNNING else f"broken {error}: {_found(state)}"
-    )
-
-
 def restore(driver: Driver) -> str:
-    """Puts the work of the process back; gives what is written."""
+    """Moves the state of the process back; returns the output."""
     try:
         if driver.state() == _CHECKPOINTED:
             driver.restore()
@@ -145,31 +137,31 @@ def restore(driver: Driver) -> str:
             driver.unlock()
         state = driver.state()
     except DriverError as error:
-        return _kept(driver, error)
-    return _DONE if state == _RUNNING else f"broken {_found(state)}"
+        return _failure(driver, error, _CHECKPOINTED)
+    return _DONE if state == _RUNNING else f"broken {_state_text(state)}"
 
 
-def _kept(driver: Driver, error: DriverError) -> str:
-    """Says whether a process that could not be restored may be tried again."""
+def _failure(driver: Driver, error: DriverError, before: int) -> str:
+    """Returns the output after an error: refused if the state is that of before."""
     try:
         state = driver.state()
     except DriverError as second:
         return f"broken {error}, and then {second}"
-    if state == _CHECKPOINTED:
+    if state == before:
         return f"refused {error}"
-    return f"broken {error}: {_found(state)}"
+    return f"broken {error}: {_state_text(state)}"
 
 
-def _found(state: int) -> str:
+def _state_text(state: int) -> str:
     return f"CUDA calls the process {_STATES.get(state, f'state {state}')}"
 
 
-def main(verb: str, pid: int, milliseconds: int) -> str:
-    """Does what the command line says; gives what is written."""
+def main(operation: str, pid: int, milliseconds: int) -> str:
+    """Runs an operation; returns the output."""
     try:
         library: Any = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
-        return f"refused there is no driver of CUDA: {error}"
+        return f"refused there is no CUDA driver: {error}"
     if not hasattr(library, "cuCheckpointProcessCheckpoint"):
         return (
             "refused the driver cannot checkpoint processes: that came with version "
@@ -179,11 +171,11 @@ def main(verb: str, pid: int, milliseconds: int) -> str:
         driver = Driver(library, pid)
     except DriverError as error:
         return f"refused {error}"
-    return save(driver, milliseconds) if verb == "save" else restore(driver)
+    return save(driver, milliseconds) if operation == "save" else restore(driver)
 
 
 def end_with_parent() -> None:
-    """Has the kernel end this process with the thread that has started it."""
+    """Makes the kernel end this process with the thread that has started it."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -34,7 +34,6 @@ class Holder(NamedTuple):
 
     Attributes:
         device: The name of the device in messages.
-        pid: The process id.
         name: The name of its program; empty if unknown.
         nbytes: Bytes that it has; None if unknown.
     """

@@ -32,8 +32,6 @@ class Drain:
     """A share of an ended worker, held back until the driver has freed its memory.
 
     Attributes:
-        key: The key of the worker.
-        occupant: The worker.
         began: When the worker ended, in seconds of the loop's clock.
         question: The number of questions before the drain: their answers do not count.
         remaining: The processes that remained at the last look.

@@ -226,8 +226,7 @@ class Enforcement:
 
         Raises:
             ActorUnschedulableError: Its device cannot have its enforcement, although
-                other
-                devices can; or a tier has refused it after all.
+                other devices can; or a tier has refused it after all.
             OSError: No process can be started.
         """
         grant = self.grant(lease, options)

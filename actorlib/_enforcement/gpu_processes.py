@@ -40,14 +40,12 @@ class Listed(NamedTuple):
         pid: Its process id, or UNLISTED.
         nbytes: Bytes of the device's memory that it has; None if unknown.
         lineage: The ids of the process, its group, its session and its ancestors; empty
-            if
-            the process is invisible here.
+            if the process is invisible here.
         began: Its start time in ticks of the kernel's clock; 0 if unknown.
         name: The name of its program; empty if unknown.
         is_ours: Whether it was a worker's at the look.
         since: Since when it is listed with these properties (a worker's or not, visible
-            or
-            not), in seconds of the clock of the looks.
+            or not), in seconds of the clock of the looks.
     """
 
     pid: int
@@ -94,7 +92,6 @@ class Occupant:
     """A worker that has shares of devices, and the processes that descend from it.
 
     Attributes:
-        lease: Its lease.
         is_watched: Whether it is watched during its life, too.
         has_ended: Whether the worker has ended, and its share drains.
         devices: The names of its devices that NVML knows, by UUID.

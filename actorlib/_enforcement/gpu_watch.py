@@ -60,8 +60,7 @@ class GpuWatch:
             look.
         drains: The shares that drain.
         on_look: Called once a second with the UUIDs of the devices in the look, while
-            there
-            are watched workers; a tier sets it.
+            there are watched workers; a tier sets it.
     """
 
     def __init__(

@@ -108,8 +108,7 @@ class NvmlSession:
         Args:
             work: The job; it gets the module.
             then: Called on the loop with the reason of a failure, or the empty string;
-                never
-                if the session ends first.
+                never if the session ends first.
         """
         self._ask(partial(self._do, work, then))
 

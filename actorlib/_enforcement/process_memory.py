@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 
 class Resident(NamedTuple):
-    """What a worker and all that it has started have of the host's memory.
-
-    Attributes:
-        nbytes: Bytes that are resident.
-        pids: The processes.
-    """
+    """The host's memory of a worker and all its descendants."""
 
     nbytes: int
     pids: tuple[int, ...]
@@ -79,46 +74,41 @@ def _private_size(host: Host, pid: int) -> int:
 def tallied(
     processes: Iterable[ProcessStat], workers: Collection[int], page: int
 ) -> dict[int, Resident]:
-    """Adds up what each worker has, with all that it has started.
+    """Adds up the memory of each worker and its descendants.
 
-    A worker leads a session of its own. What has left that is known by its parents, and
+    A worker leads a session. A process outside of it is found by its parents, and
     belongs to the nearest worker above it.
 
-    Args:
-        processes: Those of the machine.
-        workers: The process ids of the workers.
-        page: Bytes of a page of memory.
-
     Returns:
-        What each has that is there.
+        The memory of each worker that exists.
     """
-    known = {process.pid: process for process in processes}
+    by_pid = {process.pid: process for process in processes}
     owners: dict[int, int] = {}
-    found: dict[int, list[ProcessStat]] = {}
-    for process in known.values():
-        owner = _owner(process, known, workers, owners)
+    families: dict[int, list[ProcessStat]] = {}
+    for process in by_pid.values():
+        owner = _owner(process, by_pid, workers, owners)
         if owner:
-            found.setdefault(owner, []).append(process)
+            families.setdefault(owner, []).append(process)
     return {
         worker: Resident(
             page * sum(each.pages for each in its), tuple(each.pid for each in its)
         )
-        for worker, its in found.items()
-        if worker in known
+        for worker, its in families.items()
+        if worker in by_pid
     }
 
 
 def _owner(
     process: ProcessStat,
-    known: Mapping[int, ProcessStat],
+    by_pid: Mapping[int, ProcessStat],
     workers: Collection[int],
     owners: dict[int, int],
 ) -> int:
-    """Finds the worker that a process is of, by its process id; 0 if it is of none."""
-    passed: list[int] = []
+    """Returns the process id of the worker that a process belongs to, or 0."""
+    visited: list[int] = []
     each: ProcessStat | None = process
     owner = 0
-    while each is not None and each.pid not in passed:
+    while each is not None and each.pid not in visited:
         if each.pid in workers:
             owner = each.pid
         elif each.session in workers:
@@ -128,14 +118,14 @@ def _owner(
         if owner >= 0:
             break
         owner = 0
-        passed.append(each.pid)
-        each = known.get(each.parent)
-    owners.update(dict.fromkeys(passed, owner))
+        visited.append(each.pid)
+        each = by_pid.get(each.parent)
+    owners.update(dict.fromkeys(visited, owner))
     return owner
 
 
 def proportional_of(rollup: str) -> int | None:
-    """Reads ``/proc/<pid>/smaps_rollup``: the proportional size in bytes, or None.
+    """Parses ``/proc/<pid>/smaps_rollup``: the proportional size in bytes, or None.
 
     https://docs.kernel.org/filesystems/proc.html
     """

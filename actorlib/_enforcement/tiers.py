@@ -55,12 +55,10 @@ class Site(NamedTuple):
     """Where the workers of a runtime run.
 
     Attributes:
-        host: The machine.
         devices: The divisible devices; none if workers live in this process.
         unlisted: Why NVML does not list our processes with their memory; else empty.
         path: The import path of workers.
         is_inline: Whether workers live in this process.
-        options: The options of the runtime.
     """
 
     host: Host
@@ -78,8 +76,7 @@ class Verdict(NamedTuple):
         cause: The cause of its Exit, in a few words.
         reason: The reason of its Exit, as a sentence.
         error: Makes the error of its callers from a message, the exit, and the id of
-            the
-            actor.
+            the actor.
     """
 
     cause: str
@@ -106,8 +103,6 @@ class Grant(NamedTuple):
     """The lease of a worker, and the tiers that enforce it.
 
     Attributes:
-        lease: The lease.
-        options: The options of the actor.
         enforcement: The value of ``enforcement=`` of the actor or else of the runtime.
         enforced: The tier of each share of the lease, in their order.
         tiers: The tiers that take part, the weakest first.
@@ -131,8 +126,7 @@ class Settings(NamedTuple):
     Attributes:
         variables: Variables of its environment.
         entry: The argument of the tier's function in the worker
-            (``_worker/features.py``);
-            None if it has nothing to do.
+            (``_worker/features.py``); None if it has nothing to do.
     """
 
     variables: Mapping[str, str] = MappingProxyType({})
@@ -143,11 +137,9 @@ class Tier:
     """One way to enforce shares; this one does nothing, like ``"off"``.
 
     Each runtime makes its tiers once, in a thread: the constructor examines the
-    machine.
-    All methods are called on the owner's loop. The methods with a grant are called for
-    workers that name the tier, and for workers to which ``"auto"`` gives it or a
-    stronger
-    one. The number of a worker is that of its session.
+    machine. All methods are called on the owner's loop. The methods with a grant are
+    called for workers that name the tier, and for workers to which ``"auto"`` gives it
+    or a stronger one. The number of a worker is that of its session.
 
     Attributes:
         word: Its value of ``enforcement=``.
@@ -178,8 +170,7 @@ class Tier:
 
         Args:
             why: Why no device here can have it; None if one can, and empty if there is
-                no
-                divisible device.
+                no divisible device.
 
         Raises:
             EnforcementRefused: It has nothing to limit.
@@ -263,8 +254,7 @@ class Tier:
 
         Returns:
             The bytes of the host's memory that it requested, if the kernel has killed
-            it for
-            exceeding them; else 0.
+            it for exceeding them; else 0.
         """
         return 0
 
@@ -299,8 +289,7 @@ class Tier:
 
         Returns:
             Removes what remains after the end of all workers, and blocks; None if there
-            is
-            nothing to remove.
+            is nothing to remove.
         """
 
     async def aclose(self) -> None:
@@ -367,8 +356,7 @@ def choose(
 
     Args:
         asked: ``"auto"`` for the strongest automatic tier that is available with all
-            weaker
-            ones, ``"off"``, or the word of a tier.
+            weaker ones, ``"off"``, or the word of a tier.
         share: The share. A whole device needs no enforcement.
         why_not: Why each tier is unavailable for that device, or the empty string; the
             weakest first.

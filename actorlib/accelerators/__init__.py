@@ -18,8 +18,8 @@ common parts, in reading order:
 
 The families, each beginning with its vendor's rules and their sources:
 
-* ``nvidia``, with ``nvml``, ``nvidia_driver`` and ``nvidia_masks``: cards as listed by
-  NVML or, without it, by the kernel, and their names in masks.
+* ``nvidia``, with ``nvml`` and ``nvidia_driver``: cards as listed by NVML or, without
+  it, by the kernel.
 * ``amd``, with ``rocm``: cards with ROCm's numbers.
 * ``intel``, with ``levelzero`` and ``intel_masks``: cards with Level Zero's numbers,
   and oneAPI's two masks.

@@ -159,13 +159,11 @@ class Detection:
         devices: The devices that the owner may use, in index order.
         outer: The entries of the owner's own visibility variable that lead to a device
             (all of them, where no hardware was found to compare), or None if it was
-            unset.
-            Actors get only ids from this list.
+            unset. Actors get only ids from this list.
         reason: Why there is nothing, or why something was left out; else empty.
         rejected: The candidates that are not offered, each with its reason.
         said: The owner's own visibility variable as it was set, for messages; empty if
-            it
-            was unset.
+            it was unset.
     """
 
     family: str
@@ -186,8 +184,7 @@ class Accelerator(ABC):
         family: One word, for example ``"nvidia"``.
         kind: The resource that its devices count as.
         visible_env: The variable that tells frameworks which devices they may see, or
-            the
-            empty string if there is none.
+            the empty string if there is none.
         removed_envs: Variables that would contradict ``visible_env``: they are removed
             from the environment of actors.
         syntax: How ``visible_env`` is written.
@@ -217,8 +214,8 @@ class Accelerator(ABC):
         """Returns the devices that the owner may use, in index order.
 
         It reads the machine only through ``host``, and gives the reason for each
-        candidate that
-        it does not offer. It may raise and may hang: the caller handles both.
+        candidate that it does not offer. It may raise and may hang: the caller handles
+        both.
 
         Args:
             host: The machine.
@@ -243,16 +240,14 @@ class Accelerator(ABC):
 
         Args:
             found: Every device of the machine, in the order of the vendor's numbers;
-                their
-                ``id`` is their name in a mask.
+                their ``id`` is their name in a mask.
             environ: The owner's environment.
             rejected: The candidates that cannot be offered. Default: ().
             reason: Why there is nothing, or what went wrong. Default: empty, for none.
 
         Returns:
             The devices that may be granted, in the mask's order. The hidden ones are
-            among the
-            rejected.
+            among the rejected.
         """
         mask = self.mask(environ)
         places, cut = list(range(len(found))), ""
@@ -290,8 +285,7 @@ class Accelerator(ABC):
         Args:
             devices: All of the family that may be granted.
             form: ``"index"`` or, where the family takes UUIDs, ``"uuid"``; None for the
-                best
-                form here.
+                best form here.
 
         Raises:
             ValueError: A device cannot be written in that form.
@@ -302,9 +296,8 @@ class Accelerator(ABC):
         """Returns the devices of a runtime for which ``count`` of them were declared.
 
         Found devices come first. Logical ones fill the rest, as a count is a
-        declaration and
-        not a measurement. Their names are the unused entries of the owner's visibility
-        variable, or the lowest free indices.
+        declaration and not a measurement. Their names are the unused entries of the
+        owner's visibility variable, or the lowest free indices.
 
         Args:
             count: The declared number of devices, 0 or more.

@@ -55,9 +55,8 @@ def families() -> tuple[Accelerator, ...]:
     """Returns all known families: ours, then those of installed packages.
 
     A package adds a family with an entry point of the group ``actorlib.accelerators``
-    that
-    names a class derived from Accelerator. A family that cannot be loaded stays in the
-    list, and its detection has the reason.
+    that names a class derived from Accelerator. A family that cannot be loaded stays in
+    the list, and its detection has the reason.
 
     Example:
         >>> import actorlib.accelerators
@@ -83,15 +82,13 @@ def discover(
     """Asks every family for its devices on this machine, all at once.
 
     A probe that raises or does not answer affects only its own family, and the reason
-    is
-    kept. This blocks, so it belongs in a thread beside an event loop.
+    is kept. This blocks, so it belongs in a thread beside an event loop.
 
     Args:
         host: The machine.
         asked: The families to ask; None for all families. Default: None.
         limit: The time limit in seconds for all of them together. A probe that takes
-            longer
-            is abandoned in its daemon thread. Default: 5.0.
+            longer is abandoned in its daemon thread. Default: 5.0.
 
     Returns:
         One detection per family, in the order of the families. If the variable

@@ -132,10 +132,8 @@ def fake_detections(
 
     Args:
         text: Numbers and words between commas, ``"2xH100, 4xTPU-V5E"``; a word is a
-            model
-            (``"A100-80G"``), a kind (``"GPU"``) or a family (``"amd"``). ``"none"`` is
-            a
-            machine without devices.
+            model (``"A100-80G"``), a kind (``"GPU"``) or a family (``"amd"``).
+            ``"none"`` is a machine without devices.
         families: All families.
 
     Returns:

@@ -41,8 +41,7 @@ def find_files(host: Host, prefix: str, listed: str = "") -> Files:
         host: The machine.
         prefix: The path before the number, for example ``"/dev/rbln"``.
         listed: The path before the number in the driver's sysfs, which lists all
-            devices of
-            the machine; empty if there is none.
+            devices of the machine; empty if there is none.
     """
     present = tuple(file for file in _numbered(host, prefix) if host.is_device(file[1]))
     faults = {path: why for _, path in present if (why := closed(host, path))}

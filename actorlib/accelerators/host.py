@@ -31,10 +31,8 @@ class Host:
     """The machine that this process runs on.
 
     All questions about the machine go through this class, so a subclass that answers
-    from a
-    recording can replay any machine. Nothing is cached: changes of the machine appear
-    here.
-    Every method may touch the disk, so none belongs on an event loop.
+    from a recording can replay any machine. Nothing is cached: changes of the machine
+    appear here. Every method may touch the disk, so none belongs on an event loop.
     """
 
     @property
@@ -207,9 +205,8 @@ class Host:
         """Yields the folders whose limits bind this process, its own cgroup's first.
 
         Every ancestor's limit binds, too. A container without a cgroup namespace reads
-        its path
-        on the host, and its own group is mounted at the root: the walk up ends there as
-        well.
+        its path on the host, and its own group is mounted at the root: the walk up ends
+        there as well.
 
         https://docs.kernel.org/admin-guide/cgroup-v2.html, cgroups(7)
         """

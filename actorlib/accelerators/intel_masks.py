@@ -6,8 +6,8 @@ skips missing devices, and tiles such as ``0.1`` where an index counts tiles
 numbers **count the devices that the mask leaves** (intel/llvm, device_filter.cpp):
 terms such as ``level_zero:0,1``, ``*:gpu`` or ``!level_zero:1``, between semicolons. A
 selector that SYCL refuses ends every program that uses it, so it hides all devices.
-SYCL refuses ``1,3`` without a backend, too, but older versions of Ray read and wrote
-it and their documents still do: it counts as ``level_zero:1,3``.
+SYCL refuses ``1,3`` without a backend, too, but older versions of Ray read and wrote it
+and their documents still do: it counts as ``level_zero:1,3``.
 
 Level Zero and SYCL ignore an empty variable. Here it hides every device, as in Ray.
 """
@@ -51,8 +51,7 @@ def read_layers(
     Args:
         environ: The owner's environment.
         sizes: The number of tiles of each device that an index counts, or None if there
-            is
-            no hardware to compare.
+            is no hardware to compare.
 
     Returns:
         The variables that are set and restrict something, each with the devices that it

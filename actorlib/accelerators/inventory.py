@@ -48,8 +48,7 @@ class Inventory:
         by_family: All devices that may be granted, by the name of their family.
         masked: The names of the families whose mask the owner has set.
         rejected: The candidates that are not offered, by kind; without kinds of which
-            all
-            are offered.
+            all are offered.
     """
 
     devices: Mapping[str, tuple[Device, ...]] = field(
@@ -84,18 +83,14 @@ def inventory(
     Args:
         detections: The result of ``discover`` for the same families.
         declared: The user's number of devices of a kind; None, or a missing kind, for
-            the
-            found ones.
+            the found ones.
         asked: The families that were asked; None for all families. Default: None.
         mask_form: How masks are written, ``"index"`` or ``"uuid"``; None for the best
-            form
-            of each family. Default: None.
+            form of each family. Default: None.
         claimed: Devices that are left to their claimants. Default: None, for none.
         device_memory: Bytes of each device of a kind whose own memory is unknown,
-            logical
-            ones included. Known memory is not changed. Default: None: unknown memory
-            stays
-            unknown.
+            logical ones included. Known memory is not changed. Default: None: unknown
+            memory stays unknown.
 
     Raises:
         ValueError: The declared devices are more than the owner's visibility variable
@@ -152,15 +147,13 @@ def environment(
 
     Families without devices on this machine are not masked, since an empty mask breaks
     programs that read a number from it. Families whose mask the user has forbidden by
-    one
-    of their ``nosets`` are not masked either.
+    one of their ``nosets`` are not masked either.
 
     Args:
         lease: The lease of the process.
         inventory: The devices that its runtime may grant.
         hide: Whether to hide the families of which it holds no device. If not, it sees
-            the
-            same devices of them as the owner.
+            the same devices of them as the owner.
         environ: The environment of the process without them.
 
     Returns:
@@ -199,9 +192,8 @@ def accelerator_ids(
     """Returns the ids of a lease's devices by kind, as the user sees them.
 
     They are the machine's ids, not the numbers that a process counts behind its mask:
-    ints
-    if the owner had no mask, and else its mask's own entries. If the user has written a
-    mask for the process, its entries are returned: the process sees those.
+    ints if the owner had no mask, and else its mask's own entries. If the user has
+    written a mask for the process, its entries are returned: the process sees those.
 
     Args:
         lease: The lease.
@@ -283,10 +275,9 @@ def _families_to_declare(
     """Returns the families of declared devices that were not found.
 
     They are the families that are present, even if a mask hides all their devices. If
-    none
-    is present, it is the family whose mask names a device. If masks of missing families
-    leave nothing, it is those families: there is to be nothing. Without any mask it is
-    NVIDIA or the only family of the kind.
+    none is present, it is the family whose mask names a device. If masks of missing
+    families leave nothing, it is those families: there is to be nothing. Without any
+    mask it is NVIDIA or the only family of the kind.
     """
     usual = sorted(same_kind, key=lambda family: family.family != _STAND_IN)
     closed = [family for family in usual if found[family.family].outer == ()]

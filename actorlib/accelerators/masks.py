@@ -39,11 +39,9 @@ class Syntax:
         wanted: The name of an entry in messages, for example ``"index"``.
         read: Returns the entries for one piece between commas (several for a range), or
             None if the list ends before it. It also gets the first piece, for lists
-            whose
-            form that decides.
+            whose form that decides.
         is_void_by_repeating: Whether one entry named twice hides every device; if not,
-            the
-            second time is ignored.
+            the second time is ignored.
     """
 
     wanted: str
@@ -59,8 +57,7 @@ class Mask:
     Attributes:
         said: The variable as it was set, for messages: ``CUDA_VISIBLE_DEVICES='0'``.
         entries: Its entries: indices in plain decimal (``"1"`` for ``" +1gpu"``), or
-            UUIDs
-            as they were written, maybe shortened. Each once.
+            UUIDs as they were written, maybe shortened. Each once.
         reason: Why there are fewer entries than were written; else empty.
         is_void_by_repeating: As its syntax says.
     """
@@ -153,15 +150,12 @@ def choose(mask: Mask, names: Sequence[Sequence[str]]) -> tuple[tuple[int, ...],
     Args:
         mask: The mask.
         names: The names of the machine's devices, in order. Numbers have to be equal;
-            other
-            names may be shortened while they match one device. A device without a name
-            is
-            never chosen.
+            other names may be shortened while they match one device. A device without a
+            name is never chosen.
 
     Returns:
         A place in ``names`` for each valid entry, in the mask's order; and why there
-        are
-        fewer than were written, or the empty string.
+        are fewer than were written, or the empty string.
     """
     places: list[int] = []
     for entry in mask.entries:

@@ -25,17 +25,12 @@ from actorlib._options.kinds import GPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected, reject
 from actorlib.accelerators.masks import CUDA, choose
 from actorlib.accelerators.nvidia_driver import (
+    BARE,
+    MaskTarget,
     Scan,
     may_have_nvml,
     nothing_usable,
     scan_driver,
-)
-from actorlib.accelerators.nvidia_masks import (
-    BY_PCI,
-    ORDER,
-    formed,
-    renamed,
-    targets_of,
 )
 from actorlib.accelerators.nvml import scan_nvml
 
@@ -43,6 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from actorlib.accelerators.host import Host
+    from actorlib.accelerators.masks import Mask
+
+_ORDER = "CUDA_DEVICE_ORDER"
+_BY_PCI = "PCI_BUS_ID"
 
 
 @final
@@ -62,13 +61,13 @@ class Nvidia(Accelerator):
             devices, cut, outer = [target.device for target in scan.targets], "", None
             hidden: list[Rejected] = []
         else:
-            targets = targets_of(mask, scan, host.environ.get(ORDER, BY_PCI))
+            targets = _targets_of(mask, scan, host.environ.get(_ORDER, _BY_PCI))
             chosen, cut = choose(mask, [target.names for target in targets])
             outer = mask.entries[: len(chosen) if targets else None]
             if not targets:
                 cut = mask.reason
             pairs = zip(outer, (targets[at].device for at in chosen), strict=False)
-            devices = [device and renamed(device, word) for word, device in pairs]
+            devices = [device and _renamed(device, word) for word, device in pairs]
             hidden = [
                 reject(d, f"hidden by {mask.said}")
                 for at, (_, d) in enumerate(targets)
@@ -86,8 +85,30 @@ class Nvidia(Accelerator):
         )
 
     def formed(self, devices: Sequence[Device], form: str | None) -> tuple[Device, ...]:
-        """Sets indices where they are unambiguous, else UUIDs."""
-        return formed(devices, form)
+        """Sets indices where they are unambiguous, else UUIDs.
+
+        Indices are used if all devices are of one model, the owner named none by UUID,
+        and none is missing: then CUDA's numbers are the same, and programs that read a
+        number find one. Else UUIDs, in the owner's words if it used any. If one card
+        has no UUID, all entries are indices, as CUDA ends a mask where its form
+        changes.
+        """
+        real = [device for device in devices if not device.logical]
+        models = {device.model for device in real}
+        is_any_nameless = any(device.uuid is None for device in real)
+        plain = all(device.id.isdecimal() and not device.entry for device in devices)
+        best = "index" if is_any_nameless or (plain and len(models) <= 1) else "uuid"
+        written: list[Device] = []
+        for device in devices:
+            entry = _entry(device, form or best)
+            if form and entry is None:
+                raise ValueError(
+                    f"mask_form={form!r}: GPU {device.id} has no {form} that is known "
+                    f"here (a MIG instance has no index; where {_ORDER} is not "
+                    f"{_BY_PCI}, an index tells no card). Leave mask_form out"
+                )
+            written.append(replace(device, entry=entry or ""))
+        return tuple(written)
 
     def environment(
         self,
@@ -98,9 +119,9 @@ class Nvidia(Accelerator):
         """Writes the mask, and with indices their order."""
         changes = super().environment(devices, environ, every)
         mask = self.mask(environ)
-        is_settled = ORDER in environ and mask is not None and mask.ordinal
+        is_settled = _ORDER in environ and mask is not None and mask.ordinal
         if devices and not is_settled and all(d.written.isdecimal() for d in devices):
-            changes[ORDER] = BY_PCI
+            changes[_ORDER] = _BY_PCI
         return changes
 
 
@@ -125,3 +146,31 @@ def _scan(host: Host) -> Scan:
         nvml.nvmlShutdown()
     lost = "; ".join(f"{gpu.name} is left out: {gpu.why}" for gpu in rejected)
     return Scan(targets, rejected, lost if targets else "NVML finds no GPU")
+
+
+def _targets_of(mask: Mask, scan: Scan, order: str) -> Sequence[MaskTarget]:
+    """Returns the devices that a mask chooses from, as far as they are known."""
+    if scan.may_miss_parts and mask.entries and mask.entries[0].startswith("MIG-"):
+        return [MaskTarget((word,), replace(BARE, uuid=word)) for word in mask.entries]
+    if mask.entries and mask.ordinal and order != _BY_PCI:
+        usable = [target for target in scan.targets if target.device]
+        return [MaskTarget((str(number),), BARE) for number, _ in enumerate(usable)]
+    return scan.targets
+
+
+def _renamed(device: Device, word: str) -> Device:
+    """Renames a device to the owner's word for it; keeps its index in the entry."""
+    index = "" if word.startswith("MIG-") else device.id
+    return replace(device, id=word, entry=device.entry if word.isdecimal() else index)
+
+
+def _entry(device: Device, form: str) -> str | None:
+    """Returns a device's entry in that form, empty if its id; None if it has none."""
+    is_part = (device.uuid or device.id).startswith("MIG-")
+    if device.logical:
+        return ""
+    if form == "uuid":
+        return device.uuid if device.id.isdecimal() else ""
+    if device.id.isdecimal():
+        return None if is_part else ""
+    return device.entry if device.entry.isdecimal() else None

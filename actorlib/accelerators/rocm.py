@@ -103,8 +103,7 @@ def read_layer(name: str, environ: Mapping[str, str]) -> Mask | None:
 
     ROCr accepts blanks and UUIDs in any case, and ends before a repeated entry
     (ROCR-Runtime, amd_filter_device.cpp). HIP and OpenCL accept neither blanks nor
-    leading
-    zeros, and a repeated entry counts once (clr, rocdevice.cpp).
+    leading zeros, and a repeated entry counts once (clr, rocdevice.cpp).
     """
     is_lowest = name == ROCR
     entries: set[str] = set()

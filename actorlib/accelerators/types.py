@@ -5,8 +5,8 @@
 device, and any other text is accepted as well.
 
 Names match loosely, because three of Ray's own names never equal what Ray detects
-(``AMD-Instinct-MI308X`` is found as ``...-OAM``, ``Ascend910B`` as ``Ascend910B4``,
-and ``A100-80G`` is never found). A name means a type that
+(``AMD-Instinct-MI308X`` is found as ``...-OAM``, ``Ascend910B`` as ``Ascend910B4``, and
+``A100-80G`` is never found). A name means a type that
 
 * is the same text, ignoring case, ``_`` or blanks instead of ``-``, vendors' and
   brands' names in front (``nvidia tesla v100``), and a closing ``-OAM``;
@@ -186,8 +186,7 @@ def canonical(asked: str, here: Iterable[str]) -> str | None:
     Args:
         asked: The user's word. A size in it matches only a type that contains it.
         here: The types to choose from. If several match, the closest, then the first,
-            is
-            returned.
+            is returned.
     """
     types = list(here)
     if asked in types:
@@ -242,8 +241,7 @@ def of_name(name: str | None) -> str | None:
     """Returns the type for a driver's name of a model; None for no name.
 
     The values of ``accelerator_type`` are plain words. Other texts, and names of
-    unknown
-    models, must not become types.
+    unknown models, must not become types.
     """
     word = "-".join((name or "").split())
     is_name = _NAME.fullmatch(word) and word.lower() not in _NO_NAMES

@@ -181,9 +181,7 @@ def test_main_when_there_is_no_driver_or_an_old_one_then_refused(
         raise OSError(f"{name}: cannot open shared object file")
 
     monkeypatch.setattr("ctypes.CDLL", missing)
-    assert main("save", 812, 0).startswith(
-        "refused there is no driver of CUDA: libcuda"
-    )
+    assert main("save", 812, 0).startswith("refused there is no CUDA driver: libcuda")
     monkeypatch.setattr("ctypes.CDLL", lambda _: object())
     assert main("save", 812, 0).startswith("refused the driver cannot checkpoint")
     library = FakeLibrary(RUNNING, cuInit=(100, RUNNING))
@@ -222,8 +220,8 @@ def program(tmp_path: Path) -> Path:
     [
         (2, "it cannot"),
         (3, "it is lost"),
-        (4, "has ended without an answer"),
-        (9, "has ended without an answer"),
+        (4, "ended without an answer"),
+        (9, "ended without an answer"),
     ],
 )
 async def test_save_when_the_program_says_no_then_raised(
@@ -295,14 +293,14 @@ def test_lease_when_it_is_of_one_nvidia_gpu_then_no_fault() -> None:
 @pytest.mark.parametrize(
     ("devices", "system", "said"),
     [
-        ([CARD], "darwin", "on Linux alone, and this is darwin"),
+        ([CARD], "darwin", "only on Linux, and this is darwin"),
         ([], "linux", "it holds no GPU"),
         ([replace(CARD, logical=True)], "linux", "GPU 0 was declared and not found"),
         ([replace(CARD, family="amd")], "linux", "GPU 0 is of the family 'amd'"),
         (
             [CARD, replace(CARD, index=1, id="1")],
             "linux",
-            "it holds GPU 0, GPU 1, and the driver is known to put back",
+            "it holds GPU 0, GPU 1, and the driver is known to restore",
         ),
     ],
 )

@@ -38,8 +38,7 @@ class Delegation(NamedTuple):
         is_root: Whether ``base`` is the machine's root, which may hold processes and
             children with limits at the same time.
         fault: Why the program can make no cgroup at all; empty if it can make some,
-            maybe
-            without controllers.
+            maybe without controllers.
     """
 
     base: str

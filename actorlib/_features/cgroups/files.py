@@ -4,8 +4,8 @@ The name of each cgroup is ``actorlib-PID-BEGAN-`` and a suffix: ``owner``, or a
 the runtime and the number of a worker. PID is the owner's process id. BEGAN is its
 start time in ticks of the kernel's clock. So the name tells whose cgroup it is.
 
-The template loads this module: it survives a killed owner, and then removes the
-cgroups of the owner's workers (``remove_leftovers``). It uses no pathlib for that.
+The template loads this module: it survives a killed owner, and then removes the cgroups
+of the owner's workers (``remove_leftovers``). It uses no pathlib for that.
 """
 
 from __future__ import annotations

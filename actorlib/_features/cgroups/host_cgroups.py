@@ -14,8 +14,8 @@ A worker makes its leaf and joins it before any of the user's code is imported
 (``worker``), so everything that it starts is in there, too. If its device memory is
 limited, its leaf is made before it begins, and the driver gets the limit
 (``device_cgroups``). After its end its leaf is emptied and removed. The leaves of
-killed owners are removed by their templates (``files``), or else by the next runtime
-in the same place.
+killed owners are removed by their templates (``files``), or else by the next runtime in
+the same place.
 
 A process of the same user can write these files, too: the limits stop mistakes, not
 attacks.
@@ -97,7 +97,6 @@ class Leaf:
     """The cgroup of a worker.
 
     Attributes:
-        path: Its folder.
         memory: The most bytes of memory that it may have; 0 for no limit.
         devices: The UUIDs of devices whose memory the driver reserves for it.
     """
@@ -173,8 +172,7 @@ class HostCgroups:
 
         Raises:
             EnforcementRefused: The driver refuses it, or does not answer: the worker
-                must not
-                begin.
+                must not begin.
         """
         devices = self._device_cgroups()
         for path in self._leftovers:
@@ -218,8 +216,7 @@ class HostCgroups:
 
         Returns:
             The memory limit of the leaf in bytes if the kernel has killed a process
-            there for
-            exceeding it; else 0.
+            there for exceeding it; else 0.
         """
         leaf = self._leaves.pop(number, None)
         if leaf is None:

@@ -9,13 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, final
 
 from actorlib._core.engine import override
-from actorlib._enforcement.tiers import (
-    INLINE,
-    Settings,
-    Tier,
-    nvidia_fault,
-    refused,
-)
+from actorlib._enforcement.tiers import INLINE, Settings, Tier, nvidia_fault, refused
 from actorlib._features.cgroups.host_cgroups import HostCgroups
 from actorlib._options.resources import CPU, MEMORY
 from actorlib.exceptions import EnforcementRefused

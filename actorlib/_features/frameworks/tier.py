@@ -8,9 +8,9 @@ are not limited, and two frameworks in one process have a share each.
 The user's own value of a variable takes precedence. Facts and their sources:
 
 * JAX raises if both names of its fraction are set, so one is: the older, which every
-  version reads, and which programs set themselves
-  (``generate_pjrt_gpu_plugin_options`` in jaxlib). The fraction limits its pool with
-  preallocation and without, but not with ``XLA_PYTHON_CLIENT_ALLOCATOR=platform``.
+  version reads, and which programs set themselves (``generate_pjrt_gpu_plugin_options``
+  in jaxlib). The fraction limits its pool with preallocation and without, but not with
+  ``XLA_PYTHON_CLIENT_ALLOCATOR=platform``.
 * TensorFlow reads from the environment whether to grow, but no limit.
 * CuPy reads bytes, or a percentage.
 * PyTorch reads a fraction among the options of its allocator (pytorch#161035). Versions
@@ -30,12 +30,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from actorlib._core.engine import override
-from actorlib._enforcement.tiers import (
-    CONTEXT_MARGIN,
-    OFF,
-    Settings,
-    Tier,
-)
+from actorlib._enforcement.tiers import CONTEXT_MARGIN, OFF, Settings, Tier
 from actorlib._options.kinds import UNITS
 
 if TYPE_CHECKING:
@@ -97,8 +92,7 @@ class Limits(NamedTuple):
     Attributes:
         environment: Variables to set.
         hooks: The limits that the worker sets after the import of a framework: the
-            fraction
-            of a device for ``"torch.cuda"`` and ``"torch.xpu"``, MiB for
+            fraction of a device for ``"torch.cuda"`` and ``"torch.xpu"``, MiB for
             ``"tensorflow"``.
         remarks: What these do not limit, for users.
     """

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 @final
 class Logs:
-    """The logs of one runtime; see ``RuntimeEngine.attached``.
-
-    Attributes:
-        lines: The last lines of each actor.
-    """
+    """The logs of one runtime; see ``RuntimeEngine.attached``."""
 
     command: ClassVar[str] = "actorlib logs"
     on_ray: ClassVar[str] = (

@@ -42,9 +42,7 @@ class Kept(NamedTuple):
         number: Counts the lines of the runtime.
         place: Counts the lines of its actor.
         time: When it came or was made, in seconds since the epoch.
-        source: ``stdout``, ``stderr`` or ``log``.
         label: The name of its actor, or of its function.
-        pid: Its process.
         text: The line without its end: bytes for printed lines.
         level: The level of a record; 0 for printed lines.
         logger: The name of the logger; empty for printed lines.
@@ -104,11 +102,7 @@ class RingBuffer:
 
 @final
 class ActorLogs:
-    """The last lines of each actor of a runtime.
-
-    Attributes:
-        number: The number of the latest line.
-    """
+    """The last lines of each actor of a runtime."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -194,8 +188,7 @@ class ActorLogs:
         """Returns lines in the order of their arrival; from any thread.
 
         Each says how many lines were lost directly before it. That follows from the
-        places of
-        the remaining lines, so dropped lines need not be remembered.
+        places of the remaining lines, so dropped lines need not be remembered.
 
         Args:
             actor: The actor; None for all actors and functions.

@@ -54,8 +54,7 @@ def program_levels(log_level: int | str | None) -> dict[str, int]:
 
     Returns:
         Levels by the name of the logger. The root logger has the empty name, and is
-        left
-        out if it has Python's default.
+        left out if it has Python's default.
     """
     root = logging.getLogger()
     levels: dict[str, int] = {}

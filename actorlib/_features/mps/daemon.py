@@ -43,8 +43,7 @@ class MpsDaemon:
     Args:
         on_event: Called with ``"failed"`` and why the daemon never answered; with
             ``"gone"`` and why it has ended; or with ``"fault"`` and the numbers in its
-            log.
-            Once, and not after ``aclose``.
+            log. Once, and not after ``aclose``.
 
     Attributes:
         folder: The folder of its files.

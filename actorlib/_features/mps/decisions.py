@@ -112,8 +112,7 @@ def is_faulty(status: str) -> bool:
 
     Args:
         status: The output of ``get_server_status``. A control program that does not
-            know it
-            prints an error, which does not match.
+            know it prints an error, which does not match.
     """
     return _FAULT.search(status) is not None
 
@@ -122,8 +121,7 @@ def named_in(log: str) -> tuple[int, ...]:
     """Returns the numbers in a log's lines about a fault, in order.
 
     A fault reaches all clients without a name. Only the log has the process ids that
-    the
-    driver knows. Its other numbers are not process ids.
+    the driver knows. Its other numbers are not process ids.
     """
     lines = [line for line in log.splitlines() if _BAD_NEWS.search(line)]
     # Each line begins with a time in brackets, and the number of the server.
@@ -135,8 +133,7 @@ def to_blame(members: Mapping[int, bool], named: Collection[int]) -> set[int]:
     """Returns the processes against which the end of all workers on a GPU counts.
 
     These are the processes that the log names, if any. Else they are those that had
-    ended
-    before the others were ended for them; maybe none.
+    ended before the others were ended for them; maybe none.
 
     Args:
         members: By process id, whether the process ended before.

@@ -18,11 +18,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._base.log import warn
 from actorlib._core.engine import override
-from actorlib._enforcement.tiers import (
-    Settings,
-    Tier,
-    nvidia_fault,
-)
+from actorlib._enforcement.tiers import Settings, Tier, nvidia_fault
 from actorlib._features.mps.decisions import (
     CONTROL,
     THREADS,
@@ -219,12 +215,7 @@ class Mps(Tier):
 
 @final
 class MpsGroup:
-    """The workers that share a GPU under one daemon.
-
-    Attributes:
-        device: The UUID of the GPU.
-        daemon: The daemon.
-    """
+    """The workers that share a GPU under one daemon."""
 
     def __init__(
         self,
@@ -337,7 +328,6 @@ class MpsWorker:
     """Replaces the process of a worker under MPS; see WorkerProcess.
 
     Attributes:
-        label: The name of its actor.
         was_killed: Whether ``kill`` was called.
         ended_by_itself: Whether it had ended before its group.
     """

@@ -100,8 +100,7 @@ def fault_of(
 
     Args:
         is_client: Whether CUDA shares contexts by MPS; None if its version does not
-            report
-            it.
+            report it.
         free: The free bytes.
         limit: The most free bytes.
         sms: The number of visible multiprocessors.

@@ -38,14 +38,12 @@ class Trace:
 
     Attributes:
         events: The trace events for ``json.dumps``: a list of dicts in Chrome's Trace
-            Event
-            Format.
+            Event Format.
         calls: The number of calls, including those between actors.
         runs: The number of runs of calls, and of parts of streams.
         dropped: The number of dropped calls and runs: the oldest are dropped.
         silent: The actors that did not send their latest recordings within a second:
-            each
-            runs a plain method, or is stopped or stuck.
+            each runs a plain method, or is stopped or stuck.
     """
 
     events: list[dict[str, Any]]

@@ -39,10 +39,8 @@ class Made(NamedTuple):
     Attributes:
         callee: The id of the actor; empty for a function.
         number: Its number there, or among the calls of all functions.
-        at: Its time.
         session: The session of the worker that made it; 0 for the program.
         parent: The call in that worker that made it, or 0.
-        name: The method or the function.
     """
 
     callee: bytes
@@ -57,11 +55,7 @@ class Ran(NamedTuple):
     """A run of a call, or of a part of a stream.
 
     Attributes:
-        session: The session of the worker.
         call: The number of the call there.
-        name: The method or the function.
-        began: When it began.
-        ended: When it ended.
         error: The class name of its error, or empty.
         is_part: Whether it is a part of a stream.
     """
@@ -79,9 +73,6 @@ class Moved(NamedTuple):
     """A change of an actor's state.
 
     Attributes:
-        actor: The actor's id.
-        at: The time.
-        state: The new state.
         why: The reason of the end, if it has ended.
     """
 
@@ -95,7 +86,6 @@ class Actor(NamedTuple):
     """An actor in a trace.
 
     Attributes:
-        id: Its id.
         label: Its class, and its name if it has one.
         pid: Its process, or 0.
         state: Its state when the trace began; empty for a later actor.
@@ -111,18 +101,12 @@ class Recorded(NamedTuple):
     """A recording; all times are of the machine's monotonic clock.
 
     Attributes:
-        began: When the trace began.
-        ended: When it ended.
-        pid: The process of the program.
         actors: The actors, and the workers of functions.
         sessions: The actor of each session.
         calls: The calls that the program's process has sent.
         link_calls: The calls over links: number, the caller's own call, time.
-        runs: The runs.
-        moves: The changes of states.
         puts: The time and bytes of each put value.
         waiting: The callee and number of calls without an answer at the end.
-        dropped: The number of dropped calls and runs.
         silent: The actors that did not send their recordings.
     """
 

@@ -28,8 +28,7 @@ class RunRecorder:
 
     The recording goes to the owner in pieces of at most a quarter of a second, with the
     next run: so little is kept here, and little is lost if the process is killed. The
-    owner
-    keeps the pieces as they arrive.
+    owner keeps the pieces as they arrive.
     """
 
     def __init__(self, post: Callable[[Frame], None]) -> None:

@@ -38,10 +38,8 @@ class Overuse(NamedTuple):
     """A worker's use of more device memory than it was granted.
 
     Attributes:
-        device: The name of the device.
         asked: The part of the device that it holds.
         granted: The bytes of that part.
-        used: The bytes that its processes have.
         moments: The largest amounts: times in seconds since the epoch, and bytes; the
             largest first.
     """
