@@ -1,6 +1,6 @@
-"""The errors, by our names and by Ray's."""
+"""The errors, by the names of actorlib and of Ray."""
 
-from actorlib.exceptions import *  # noqa: F403  # all that there are
+from actorlib.exceptions import *  # noqa: F403  # all of them
 from actorlib.exceptions import (
     ActorError,
     ActorlibError,
@@ -15,12 +15,12 @@ RayActorError = ActorError
 TaskPlacementGroupRemoved = PlacementGroupRemovedError  # type: ignore[assignment, misc]  # in the place of ours
 
 
-class NeverRaised(ActorlibError):  # noqa: N818  # it is none
-    """What Ray may raise and nothing here does, so that scripts may catch it."""
+class NeverRaised(ActorlibError):  # noqa: N818  # it is never raised
+    """Stands for errors of Ray that actorlib does not raise; scripts may name them."""
 
 
-# A process that the kernel killed for memory is told by ActorDiedError.exit, what a
-# runtime_env asks for in vain by ValueError or NotADirectoryError where it is written.
+# ActorDiedError.exit reports a process that the kernel killed for memory. An invalid
+# runtime_env raises ValueError or NotADirectoryError where it is written.
 AsyncioActorExit = NeverRaised
 NodeDiedError = NeverRaised
 ObjectFreedError = NeverRaised
