@@ -1,8 +1,7 @@
-"""The runtime that a script has: a thread with an event loop, begun and ended.
+"""The runtime of a script, in a thread with an event loop.
 
-This is the one thing that the blocking API remembers besides the engine's slot: which
-thread runs the loop. In an actor there is no such thread, and everything goes to the
-actor's own engine.
+That thread is the only state of the blocking API besides the slot of the engine. In an
+actor there is no such thread, and everything uses the actor's own engine.
 """
 
 from __future__ import annotations
@@ -34,16 +33,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 VARIABLE = "ACTORLIB_AUTO_INIT"
-"""``0`` keeps a script from starting a runtime that it has not asked for."""
+"""``0`` disables starting a runtime without ``init()``."""
 TIMELINE_VARIABLE = "ACTORLIB_TIMELINE"
-"""``1`` has a script record what it does; a greater number says how much of it."""
+"""``1`` records the calls of a script; a greater number is the size of the record."""
 KEPT = 100_000
 _PATIENCE = 1.0
-"""Seconds that workers have to send what they have recorded since the last time."""
-
+"""Seconds in which workers have to send their latest records."""
 
 _MULTIPROCESSING = "multiprocessing.process"
-"""Looked at only if it is loaded: else this is no child of its."""
+"""Checked only if it is imported: otherwise this is not a child of multiprocessing."""
 
 
 class _RuntimeThread:
@@ -54,8 +52,8 @@ class _RuntimeThread:
         self.runtime: Runtime
         self.recording_began: float | None = None
         self._begun = threading.Event()
-        # A daemon: what waits for all other threads would wait for this one too, and
-        # it is ended after that.
+        # A daemon: the interpreter waits for other threads before the handler that ends
+        # this one.
         self._thread = threading.Thread(target=self._run, name="actorlib", daemon=True)
         self._thread.start()
         self._begun.wait()
@@ -97,14 +95,14 @@ class ScriptRuntime:
 
     @property
     def has_started(self) -> bool:
-        """Whether the runtime of this process is its own."""
+        """Whether this process has started a runtime."""
         return self._home is not None
 
     def engine(self) -> Engine:
         """Returns the current engine; starts a runtime if there is none.
 
         Raises:
-            RuntimeNotStartedError: None runs, and none may be started unasked.
+            RuntimeNotStartedError: No runtime is running, and ``init()`` is required.
         """
         engine = find_engine()
         if engine is not None:
@@ -119,18 +117,18 @@ class ScriptRuntime:
         """Returns the current engine, in a script, an actor or a function.
 
         Raises:
-            RuntimeNotStartedError: There is none.
+            RuntimeNotStartedError: No runtime is running.
         """
         engine = find_engine()
         if engine is None:
-            raise RuntimeNotStartedError(_why_not())
+            raise RuntimeNotStartedError(_no_runtime())
         return engine
 
     def start(self, options: RuntimeKeywords) -> None:
         """Starts a runtime in a thread of its own.
 
         Raises:
-            RuntimeError: One is running.
+            RuntimeError: A runtime is running.
             ValueError: ``ACTORLIB_TIMELINE`` is not a number.
         """
         _refuse_import_of_main()
@@ -142,16 +140,16 @@ class ScriptRuntime:
                 home.recording_began = home.loop.call(_recording_here().begin, kept)
 
     def attach(self, name: str, namespace: str | None) -> None:
-        """Makes this process a client of another runtime, in a thread of its own.
+        """Attaches this process to another runtime, in a thread of its own.
 
         Args:
             name: The name of that runtime.
-            namespace: Where names of actors are looked for; None for where it looks.
+            namespace: The namespace of names of actors; None for that of the runtime.
 
         Raises:
-            RuntimeError: One is running here.
+            RuntimeError: A runtime is running here.
             RuntimeNotFoundError: There is no such runtime.
-            RuntimeUnreachableError: It does not answer, or lets nobody in.
+            RuntimeUnreachableError: It does not answer, or accepts no clients.
         """
         _refuse_import_of_main()
         self._begin(_runtime.attach(name, namespace=namespace))
@@ -168,23 +166,23 @@ class ScriptRuntime:
             home.runtime = runtime
             self._home = home
             if "ray" in sys.modules:
-                # Its import has registered the end of the cluster, and handlers run in
-                # reverse order: the runtime would end without its cluster.
+                # Handlers run in reverse order, and the import of Ray has registered
+                # one that ends the cluster: the runtime has to end before.
                 atexit.unregister(self.end)
                 atexit.register(self.end)
-        _runtime.watch_notebook()  # the cell that runs now is this thread's
+        _runtime.watch_notebook()  # this thread runs the current cell
 
     def end(self) -> None:
-        """Ends the runtime and everything in it; harmless if there is none.
+        """Ends the runtime and everything in it; does nothing if there is none.
 
         Raises:
-            RuntimeError: This is the loop's own thread, which it ends with.
+            RuntimeError: This is the thread of the loop.
         """
         home = self._home
         if home is not None and home.loop.is_here():
             raise RuntimeError(
-                "shutdown() is for the script's own threads: this code runs on the "
-                "runtime's, for example where a value is loaded"
+                "shutdown() is for the threads of the script: this code runs on that "
+                "of the runtime, for example because a value is loaded"
             )
         with self._lock:
             home, self._home = self._home, None
@@ -199,19 +197,20 @@ class ScriptRuntime:
         """Calls a function with the runtime, on its thread.
 
         Raises:
-            RuntimeNotStartedError: None runs, or it is not this process that has it.
+            RuntimeNotStartedError: No runtime is running in this process.
         """
         home = self._running_home()
         return home.loop.call(what, home.runtime)
 
     def recorded(self) -> tuple[float, list[Event]] | None:
-        """Gives what the script has done so far; None if that is not recorded.
+        """Returns the record of the script until now, or None.
 
         Returns:
-            When the record begins, by the monotonic clock, and the trace events.
+            The time at which the record begins, by the monotonic clock, and the trace
+            events. None if nothing is recorded.
 
         Raises:
-            RuntimeNotStartedError: None runs, or it is not this process that has it.
+            RuntimeNotStartedError: No runtime is running in this process.
         """
         home = self._running_home()
         began = home.recording_began
@@ -221,7 +220,7 @@ class ScriptRuntime:
         async def ask() -> Callable[[], Recorded]:
             return await _recording_here().end(began, _PATIENCE, goes_on=True)
 
-        from actorlib._features.recording.trace_events import events  # noqa: PLC0415  # few ask
+        from actorlib._features.recording.trace_events import events  # noqa: PLC0415  # few need it
 
         recorded = home.do(ask)()
         return recorded.began, events(recorded)
@@ -229,11 +228,11 @@ class ScriptRuntime:
     def _running_home(self) -> _RuntimeThread:
         home = self._home
         if home is None or find_engine() is None:
-            raise RuntimeNotStartedError(_why_not())
+            raise RuntimeNotStartedError(_no_runtime())
         return home
 
     def forget(self) -> None:
-        """Forgets the runtime, in a forked child: it is the parent's."""
+        """Forgets the runtime of the parent, in a forked child."""
         self._lock = threading.RLock()
         self._home = None
         self._is_fork = True
@@ -241,27 +240,27 @@ class ScriptRuntime:
     def _refuse_unasked(self) -> None:
         if self._is_fork:
             raise RuntimeNotStartedError(
-                "this process is a fork of one that uses actors, and starts no runtime "
-                "unasked: call init() here if it is to have one of its own, or make "
-                "it an actor"
+                "this process is a fork of one that uses actors, and needs init() to "
+                "start a runtime: call it here if this process needs its own one, or "
+                "make it an actor"
             )
         _refuse_import_of_main()
         multiprocessing = sys.modules.get(_MULTIPROCESSING)
         if multiprocessing is not None and multiprocessing.parent_process() is not None:
             raise RuntimeNotStartedError(
-                "this process was started by multiprocessing, and starts no runtime "
-                "unasked: call init() here if it is to have one of its own, or use "
-                "actors or remote functions in its parent instead of processes"
+                "this process was started by multiprocessing, and needs init() to "
+                "start a runtime: call it here if this process needs its own one, or "
+                "use actors or remote functions in its parent instead of processes"
             )
         if os.environ.get(VARIABLE) == "0":
             raise RuntimeNotStartedError(
-                f"no runtime is running, and {VARIABLE}=0 lets none start by itself: "
-                "call init() first"
+                f"no runtime is running, and {VARIABLE}=0 disables the start at first "
+                "use: call init() first"
             )
 
 
 def kept_events() -> int:
-    """Gives how many of the newest calls a script records; 0 for none.
+    """Returns how many of the newest calls a script records; 0 for none.
 
     Raises:
         ValueError: The variable is not a number.
@@ -269,7 +268,7 @@ def kept_events() -> int:
     value = os.environ.get(TIMELINE_VARIABLE) or "0"
     if not value.isdecimal():
         raise ValueError(
-            f"{TIMELINE_VARIABLE} takes 1, or how many of the newest events are kept, "
+            f"{TIMELINE_VARIABLE} takes 1, or the number of the newest events to keep, "
             f"not {value!r}"
         )
     return KEPT if value == "1" else int(value)
@@ -280,17 +279,17 @@ def _recording_here() -> CallRecording:
 
 
 async def _end_tasks() -> None:
-    """Cancels the tasks that an interrupted start or end has left."""
+    """Cancels the tasks of an interrupted start or end."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    with suppress(RuntimeError):  # the interpreter is going down, and starts no thread
+    with suppress(RuntimeError):  # the interpreter is ending, and starts no thread
         await asyncio.get_running_loop().shutdown_default_executor()
 
 
 def _refuse_import_of_main() -> None:
-    """Refuses to run a script once more where multiprocessing imports it.
+    """Refuses to start a runtime while multiprocessing imports the script in a child.
 
     Raises:
         RuntimeNotStartedError: It does.
@@ -298,20 +297,20 @@ def _refuse_import_of_main() -> None:
     multiprocessing = sys.modules.get(_MULTIPROCESSING)
     if multiprocessing is None:
         return
-    # How multiprocessing itself knows; its parent_process() is not there yet.
+    # multiprocessing's own check; parent_process() does not work yet.
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise RuntimeNotStartedError(
             "multiprocessing imports the script in its child, which would run all of "
-            "it once more: put what the script does under if __name__ == '__main__':"
+            "it again: put the code of the script under if __name__ == '__main__':"
         )
 
 
-def _why_not() -> str:
+def _no_runtime() -> str:
     if find_engine() is None:
         return "no runtime is running in this process: call init() first"
     return (
-        "only the script that has called init() knows the state of the runtime, and "
-        "this is an actor's or a function's code: ask there, and pass it on"
+        "only the script that has called init() can read the state of the runtime, "
+        "and this code runs in an actor or a function: read it there, and pass it on"
     )
 
 

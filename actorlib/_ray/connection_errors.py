@@ -1,4 +1,4 @@
-"""Says why a program could not be connected to a cluster, and what to write instead."""
+"""The errors of failed connections to a cluster."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from actorlib.exceptions import ClusterError
 
 
 def connection_error(
-    address: str | None, said: str, version: str, python: str
+    address: str | None, message: str, version: str, python: str
 ) -> ClusterError:
-    """Tells a user why there is no connection to a cluster, and what to write.
+    """Makes the error of a failed connection, with advice.
 
     Args:
-        address: Where; None if a cluster was to be started.
-        said: What Ray says.
+        address: The address; None for a new cluster.
+        message: Ray's message.
         version: Ray's version here.
-        python: Python's.
+        python: Python's version here.
     """
-    text = " ".join(said.split())
+    text = " ".join(message.split())
     where = "on this machine" if address is None else f"at {address!r}"
     there = re.search(r"cluster was started with: Ray: (\S+) Python: (\S+)", text)
     if there is not None:
@@ -27,7 +27,7 @@ def connection_error(
             f"the cluster {where} runs Ray {ray_there} on Python {python_there}, and "
             f"this process has Ray {version} on Python {python}: "
             f"write pip install 'ray=={ray_there}' here, under Python {python_there}, "
-            "or start the cluster anew with the versions of this process"
+            "or start the cluster again with the versions of this process"
         )
     if "uthenticat" in text or "token" in text.lower():
         return ClusterError(
@@ -53,11 +53,11 @@ def connection_error(
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether the next try to connect may succeed where this one has failed.
+    """Whether another attempt to connect may succeed.
 
-    A client server forks a process for each client while threads of its own speak with
-    others, and one in four of those died before they said anything (Ray 2.60; none
-    where the cluster was started with GRPC_ENABLE_FORK_SUPPORT=false).
+    A client server forks a process for each client while its own threads run, and one
+    in four of those processes died at once (Ray 2.60; none if the cluster was started
+    with GRPC_ENABLE_FORK_SUPPORT=false).
     """
     return "Starting Ray client server failed" in str(error)
 

@@ -1,4 +1,4 @@
-"""Translates Ray's errors; told apart by the names of their classes."""
+"""Translates Ray's errors, by the names of their classes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _COLOUR = re.compile(r"\x1b\[\d+m")
 
 
 def translate(error: Any, where: str, actor_id: str = "") -> BaseException:
-    """Translates one of Ray's errors into what the caller gets.
+    """Translates an error of Ray for the caller.
 
     Args:
         error: An instance of Ray's ``RayError``.
-        where: What was called: class and method.
+        where: The class and method.
         actor_id: The actor's id in hex, or empty for a function.
     """
     names = [cls.__name__ for cls in type(error).__mro__]
@@ -42,18 +42,18 @@ def translate(error: Any, where: str, actor_id: str = "") -> BaseException:
         return _of_task(error, where, actor_id)
     text = _COLOUR.sub("", str(error))
     for name in names:
-        make = _MADE.get(name)
+        make = _TRANSLATIONS.get(name)
         if make is not None:
             return make(error, text, where, actor_id)
     return ours.ActorlibError(f"Ray could not do {where}: {names[0]}: {text}")
 
 
 def exit_of(text: str, *, ran: bool = True) -> Exit:
-    """How an actor ended, from what Ray says of it.
+    """Parses Ray's message about the end of an actor.
 
     Args:
         text: Ray's message.
-        ran: Whether it had come to life.
+        ran: Whether it had started.
     """
     code = _CODE.search(text)
     pid = _PID.search(text)
@@ -79,9 +79,9 @@ def exit_of(text: str, *, ran: bool = True) -> Exit:
 
 
 def _reason(text: str) -> str:
-    """What Ray says of an end, without the list of facts in front of it."""
+    """Returns the sentences of Ray's message, without the list of facts before them."""
     if "requested to exit" in text or "exit_actor() is called" in text:
-        # Ray says either of one end: what the worker told, or what the node saw.
+        # Two messages for one end: that of the worker, or that of the node.
         return "its own code called exit_actor()"
     lines = [line for line in text.splitlines() if line and not line.startswith("\t")]
     useful = [line for line in lines if "unexpectedly before finishing" not in line]
@@ -94,7 +94,7 @@ def _of_task(error: Any, where: str, actor_id: str) -> BaseException:
         summary, text, at, payload = cause.args
         return exception_of(RAISED, summary, text, at, payload)
     names = [cls.__name__ for cls in type(cause).__mro__]
-    if "RayError" in names:  # an argument's, or what Ray says in a task
+    if "RayError" in names:  # the error of an argument, or of Ray in the task
         return translate(cause, where, actor_id)
     if "TaskCancelledError" in [cls.__name__ for cls in type(error).__mro__]:
         return ours.TaskCancelledError("the call was cancelled")
@@ -104,14 +104,14 @@ def _of_task(error: Any, where: str, actor_id: str) -> BaseException:
 
 
 def _died(error: Any, text: str, where: str, actor_id: str) -> BaseException:
-    given = error.args[0] if error.args else None
-    born = getattr(given, "cause", None)
-    if isinstance(born, UserFailure):
-        cause = exception_of(RAISED, *born.args)
+    argument = error.args[0] if error.args else None
+    failure = getattr(argument, "cause", None)
+    if isinstance(failure, UserFailure):
+        cause = exception_of(RAISED, *failure.args)
         how = Exit(
             cause="failed to start",
-            reason=f"it could not be made: {born.args[0]}",
-            constructor=born.args[1],
+            reason=f"it could not be made: {failure.args[0]}",
+            constructor=failure.args[1],
         )
         died = ours.ActorDiedError(f"{where}: {how}", exit=how, actor_id=actor_id)
         died.__cause__ = cause
@@ -125,14 +125,14 @@ def _died(error: Any, text: str, where: str, actor_id: str) -> BaseException:
 
 
 def without_restart(error: BaseException, where: str) -> BaseException:
-    """The error of a call of an actor that is never restarted.
+    """Converts an error of a call of an actor that is never restarted.
 
-    When a process has left, Ray may say that its actor is away, before it knows that
-    the actor is dead.
+    After the end of a process, Ray may report the actor as unavailable before it
+    reports it as dead.
 
     Args:
-        error: What the call came to.
-        where: What was called: class and method.
+        error: The error of the call.
+        where: The class and method.
     """
     if not isinstance(error, ours.ActorUnavailableError) or error.exit.code is None:
         return error
@@ -208,7 +208,7 @@ def _undelivered(error: Any, text: str, where: str, actor_id: str) -> BaseExcept
     return ours.ActorlibError(f"{where}: the client server did not pass it on: {text}")
 
 
-_MADE: dict[str, Callable[..., BaseException]] = {
+_TRANSLATIONS: dict[str, Callable[..., BaseException]] = {
     "ActorDiedError": _died,
     "ActorUnavailableError": _unavailable,
     "ActorPlacementGroupRemoved": _removed,
@@ -227,4 +227,4 @@ _MADE: dict[str, Callable[..., BaseException]] = {
     "Undelivered": _undelivered,
     "PendingCallsLimitExceeded": _plain(ours.PendingCallsLimitExceeded),
 }
-"""How each of Ray's errors is said here; of one with several bases the first."""
+"""The translation of each error of Ray; the first base of an error counts."""

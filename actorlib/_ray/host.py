@@ -1,9 +1,9 @@
-"""Hosts an actor: Ray's actor that holds the user's object and calls its methods.
+"""The Ray actor that holds the user's object and calls its methods.
 
-Ray's actors are of classes derived from these, one for each interface. A host with
-``async def`` methods has Ray's event loop, on a thread that is not the main one: there
-Ray calls the constructor too, and plain methods run, which block the loop meanwhile.
-Only those of a concurrency group that has no coroutines have threads of their own.
+Each interface has a class derived from these. A host with ``async def`` methods has
+Ray's event loop, on a thread that is not the main thread. Ray calls the constructor
+there, and plain methods run there and block the loop. Only a concurrency group without
+coroutines has threads of its own.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _END = object()
 
 
 class _BaseHost:
-    """Holds the user's object; what both kinds of host share.
+    """Holds the user's object; the base of both kinds of host.
 
-    The constructor of a host takes what the actor is made from, the arguments of the
-    user's constructor, and the values of the refs among them.
+    The constructor of a host takes the configuration, the arguments of the user's
+    constructor, and the values of the refs among them.
     """
 
     _instance: object
@@ -62,7 +62,7 @@ class _BaseHost:
         sent: CallMessage | PickledValue,
         values: tuple[Any, ...],
     ) -> Coroutine[Any, Any, object] | None:
-        """Makes the user's object; gives what completes it when it is awaited."""
+        """Makes the user's object; returns its ``async def __init__``, if any."""
         self._label = config.label
         self._numbers = itertools.count(1)
         with self._failing():
@@ -80,14 +80,14 @@ class _BaseHost:
 
     @contextmanager
     def _failing(self) -> Generator[None]:
-        """Around what makes the object: what is raised is an error of the creation."""
+        """Converts errors of the user's code to errors of the creation."""
         try:
             yield
         except Exception as error:  # noqa: BLE001  # the user's code
             raise failure_of(error, f"{self._label}()", retried=False) from None
 
     def leave(self) -> None:
-        """Ends the actor behind what it was sent.
+        """Ends the actor after the calls that it was sent.
 
         Raises:
             SystemExit: Always.
@@ -95,24 +95,24 @@ class _BaseHost:
         ray.actor.exit_actor()
 
     def __ray_shutdown__(self) -> None:
-        """Cleans up as the user's class says; Ray calls it where the actor leaves."""
+        """Calls the clean-up methods of the user's class; Ray calls it at the end."""
         cls = type(self._instance)
         close = hooks_of(cls).close_of(self._instance)
         for clean_up in (close, getattr(cls, "__ray_shutdown__", None)):
             if clean_up is not None:
                 clean_up(self._instance)
 
-    # What may be asked of the process; see ``runtime_context.Process``.
+    # See ``runtime_context.CallLookup``.
 
     def was_canceled(self, call: int) -> bool:
-        """Whether a call that runs was cancelled; see CallLookup."""
+        """Whether a running call was cancelled; see CallLookup."""
         del call
         return bool(ray.get_runtime_context().is_canceled())
 
     def function_name(self, method: str) -> str:
-        """A method, with its class and the module of that; see CallLookup."""
-        made = type(self._instance)
-        return f"{made.__module__}.{made.__qualname__}.{method}"
+        """Returns the full name of a method; see CallLookup."""
+        cls = type(self._instance)
+        return f"{cls.__module__}.{cls.__qualname__}.{method}"
 
     # Calls.
 
@@ -129,7 +129,7 @@ class _BaseHost:
         return function(self._instance, *args, **kwargs)
 
     def _enter(self, sent: CallMessage) -> int:
-        """Makes a call the current one; gives its number."""
+        """Makes a call the current one; returns its number."""
         number = next(self._numbers)
         enter_call(number, sent, self._called(sent))
         return number
@@ -138,7 +138,7 @@ class _BaseHost:
         return f"{self._label}.{sent.name}"
 
     def _raised(self, error: BaseException, sent: CallMessage) -> BaseException:
-        """Gives what Ray is to see raised for an error of the user's code."""
+        """Returns the exception that Ray gets for an error of the user's code."""
         if isinstance(error, ActorExit):
             return _left(ray.actor.exit_actor)
         if isinstance(error, SystemExit):
@@ -152,7 +152,7 @@ class _BaseHost:
 
 
 class ActorHost(_BaseHost):
-    """Hosts an actor without an event loop: on Ray's main thread, or in its pool."""
+    """Hosts an actor without an event loop, on Ray's main thread or in its pool."""
 
     def __init__(
         self, config: HostConfig, sent: CallMessage | PickledValue, *values: Any
@@ -166,8 +166,8 @@ class ActorHost(_BaseHost):
 
     def call(self, sent: CallMessage | PickledValue, *values: Any) -> Any:
         """Calls a method."""
-        asked, args, kwargs = read_call(sent, values)
-        return copy_context().run(self._call, asked, args, kwargs)
+        call, args, kwargs = read_call(sent, values)
+        return copy_context().run(self._call, call, args, kwargs)
 
     def stream(self, sent: CallMessage, *values: Any) -> Iterator[Any]:
         """Calls a generator."""
@@ -197,7 +197,7 @@ class ActorHost(_BaseHost):
 
 
 class AsyncActorHost(_BaseHost):
-    """Hosts an actor with ``async def`` methods: all of it runs on Ray's loop."""
+    """Hosts an actor with ``async def`` methods, on Ray's loop."""
 
     async def __init__(  # type: ignore[misc]  # Ray awaits it
         self, config: HostConfig, sent: CallMessage | PickledValue, *values: Any
@@ -222,7 +222,7 @@ class AsyncActorHost(_BaseHost):
                 self._threads.pop(group, None)
 
     def was_canceled(self, call: int) -> bool:
-        """Whether the call that asks was cancelled; see CallLookup."""
+        """Whether the current call was cancelled; see CallLookup."""
         del call
         return is_cancelled()
 
@@ -231,17 +231,17 @@ class AsyncActorHost(_BaseHost):
         return _worker_id()
 
     async def call(self, sent: CallMessage | PickledValue, *values: Any) -> Any:
-        """Calls a method, when there is room for it."""
-        asked, args, kwargs = read_call(sent, values)
-        gate = self._gate(asked)
+        """Calls a method, within the limit of its group."""
+        call, args, kwargs = read_call(sent, values)
+        gate = self._gate(call)
         if gate is None:
-            return await self._call(asked, args, kwargs, _NO_LIMIT)
+            return await self._call(call, args, kwargs, _NO_LIMIT)
         async with gate:
-            places = partial(_taken, gate), gate.release
-            return await self._call(asked, args, kwargs, places)
+            places = partial(_try_acquire, gate), gate.release
+            return await self._call(call, args, kwargs, places)
 
     async def stream(self, sent: CallMessage, *values: Any) -> AsyncIterator[Any]:
-        """Calls a generator, when there is room for it."""
+        """Calls a generator, within the limit of its group."""
         sent, args, kwargs = read_call(sent, values)
         gate = self._gate(sent)
         if gate is not None:
@@ -265,7 +265,7 @@ class AsyncActorHost(_BaseHost):
         return (sent.headers or {}).get("group") or self._groups.get(sent.name, "")
 
     def _gate(self, sent: CallMessage) -> asyncio.Semaphore | None:
-        """The limit of a call's concurrency group, if there is one."""
+        """Returns the limit of a call's concurrency group, if there is one."""
         return self._gates.get(self._group(sent))
 
     async def _call(
@@ -296,9 +296,9 @@ class AsyncActorHost(_BaseHost):
             raise self._raised(error, sent) from None
 
     async def _leave_threads(self, sent: CallMessage, *, is_async: bool) -> None:
-        """Ends the threads of a group to which a call moves the first coroutine.
+        """Ends the threads of a group when a call brings a coroutine into it.
 
-        From then on the plain methods of the group run on the loop.
+        From then on, plain methods of the group run on the loop.
         """
         group = self._group(sent)
         threads = self._threads.pop(group, None) if is_async else None
@@ -312,7 +312,7 @@ class AsyncActorHost(_BaseHost):
     async def _plainly(
         self, sent: CallMessage, calling: Callable[[], object]
     ) -> object:
-        """Runs plain code: on the loop, which waits, or on a thread of its group's."""
+        """Runs plain code, on the blocked loop or on a thread of its group."""
         threads = self._threads.get(self._group(sent))
         if threads is None:
             with self._process.blocked():
@@ -326,7 +326,7 @@ class AsyncActorHost(_BaseHost):
         return await asyncio.get_running_loop().run_in_executor(threads, run)
 
     def _stepper(self, sent: CallMessage, items: Any) -> Callable[[], Any]:
-        """Takes the next item, of an async generator or of a plain one."""
+        """Returns a function for the next item of an async or plain generator."""
         if hasattr(items, "__anext__"):
             return lambda: anext(items, _END)
         return lambda: self._plainly(sent, partial(next, items, _END))
@@ -337,19 +337,19 @@ def _is_coroutine(method: Callable[..., Any]) -> bool:
 
 
 def _left(leave: Callable[[], object]) -> BaseException:
-    """Gives the error that leaving raises."""
+    """Returns the error that leaving raises."""
     try:
         leave()
-    except BaseException as error:  # noqa: BLE001  # it is what it does
+    except BaseException as error:  # noqa: BLE001  # its purpose
         return error
     raise AssertionError("leaving raises")
 
 
-def _taken(gate: asyncio.Semaphore) -> bool:
-    """Takes a place if there is one, without waiting for it."""
+def _try_acquire(gate: asyncio.Semaphore) -> bool:
+    """Acquires a semaphore if that is possible without waiting."""
     if gate.locked():
         return False
-    with suppress(StopIteration):  # it has not had to wait
+    with suppress(StopIteration):  # it did not wait
         gate.acquire().send(None)
     return True
 
@@ -362,5 +362,5 @@ _NO_LIMIT = _true, lambda: None
 
 
 def _worker_id() -> str:
-    found: str = ray.get_runtime_context().get_worker_id()
-    return found
+    worker_id: str = ray.get_runtime_context().get_worker_id()
+    return worker_id

@@ -1,8 +1,8 @@
-"""Runs what is posted to an actor's event loop, also while a plain method blocks it.
+"""Runs callbacks on an actor's event loop, even while a plain method blocks it.
 
-What comes for the refs of this process is posted to the loop. While a plain method
-runs there the loop stands still, and whoever waits for a ref meanwhile does what was
-posted in the loop's place: the method itself, or a thread that it waits for.
+Answers for the refs of this process are posted to the loop. While a plain method blocks
+the loop, threads that wait for a ref run the callbacks instead: the method itself, or a
+thread that it waits for.
 """
 
 from __future__ import annotations
@@ -22,14 +22,7 @@ if TYPE_CHECKING:
 
 @final
 class HostLoop:
-    """Runs what is posted to a loop, also while plain code blocks that.
-
-    Args:
-        loop: The loop, which this thread runs.
-
-    Attributes:
-        loop: The same.
-    """
+    """Runs callbacks on the loop of this thread, even while plain code blocks it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -50,46 +43,46 @@ class HostLoop:
         with self._changed:
             self._posted.append((callback, args))
             self._changed.notify_all()
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, so nothing waits
             self.loop.call_soon_threadsafe(self._serve)
 
     @contextmanager
     def blocked(self) -> Generator[None]:
-        """Around plain code on the loop's thread, which may wait as it likes.
+        """Surrounds plain code on the loop's thread, which may block.
 
-        It is no part of the task that calls it: what it waits for is not awaited.
+        The code is not part of the current task, so its waits are not awaits.
         """
         task = asyncio.current_task(self.loop)
         with self._changed:
             self._is_blocked = True
             self._changed.notify_all()
         if task is not None:
-            asyncio._leave_task(self.loop, task)  # noqa: SLF001  # asyncio's own name for whoever runs tasks
+            asyncio._leave_task(self.loop, task)  # noqa: SLF001  # asyncio's interface for other loops
         try:
             with blocking_allowed():
                 yield
         finally:
             if task is not None:
-                asyncio._enter_task(self.loop, task)  # noqa: SLF001  # likewise
+                asyncio._enter_task(self.loop, task)  # noqa: SLF001  # as above
             with self._changed:
-                # Who serves in the loop's place ends that first.
+                # A thread that runs a callback finishes it first.
                 self._changed.wait_for(lambda: not self._is_serving)
                 self._is_blocked = False
 
     def wait(self, ref: asyncio.Future[Any], timeout: float | None) -> bool:
-        """Blocks this thread until a ref is done; whether that was in time."""
+        """Blocks this thread until a ref is done; returns False after the timeout."""
         end = None if timeout is None else time.monotonic() + timeout
         if not self.is_here:
             self.post(ref.add_done_callback, self._ring)
         while not ref.done():
-            left = None if end is None else max(0.0, end - time.monotonic())
+            rest = None if end is None else max(0.0, end - time.monotonic())
             if self._is_blocked and self._serve_one():
                 continue
             with self._changed:
                 if not ref.done() and not (self._is_blocked and self._can_serve):
-                    if left == 0:
+                    if rest == 0:
                         return False
-                    self._changed.wait(left)
+                    self._changed.wait(rest)
         return True
 
     @property
@@ -101,7 +94,6 @@ class HostLoop:
             self._changed.notify_all()
 
     def _serve(self) -> None:
-        """On the loop."""
         for _ in range(len(self._posted)):
             self._serve_one()
 
@@ -113,7 +105,7 @@ class HostLoop:
             callback, args = self._posted.popleft()
         try:
             callback(*args)
-        except Exception as error:  # noqa: BLE001  # what a loop does with it
+        except Exception as error:  # noqa: BLE001  # as a loop does
             context = {"message": f"{callback!r} failed", "exception": error}
             self.loop.call_exception_handler(context)
         finally:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 RetriedErrors: TypeAlias = bool | tuple[type[Exception], ...]
-"""The exceptions after which a call is made again: all, none, or those listed."""
+"""The exceptions after which a call is sent again: all, none, or these."""
 
 
 class CallMessage(NamedTuple):
@@ -31,12 +31,12 @@ class CallMessage(NamedTuple):
     Attributes:
         name: The method.
         args: The positional arguments; a ref among them has left a hole.
-        kwargs: The keyword arguments likewise.
-        places: Where the holes are: positions, and names of keyword arguments. Ray
-            gives the values in this order.
-        headers: What the caller says of this call alone, or None; see ``call_headers``.
-        retried: The exceptions after which it is to be made again.
-        is_client: Whether its answer is pickled, as it came from a client.
+        kwargs: The keyword arguments, with such holes.
+        places: The places of the holes: positions, and names of keyword arguments. Ray
+            passes the values in this order.
+        headers: The headers, or None; see ``call_headers``.
+        retried: The exceptions after which it is sent again.
+        is_client: Whether its answer is pickled, as a client has sent it.
     """
 
     name: str
@@ -55,27 +55,27 @@ class CallMessage(NamedTuple):
     def filled(
         self, values: tuple[Any, ...]
     ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-        """All arguments, with the values of the refs."""
+        """Returns all arguments, with the values of the refs."""
         if not self.places:
             return self.args, self.kwargs
         return with_values(self.args, self.kwargs, self.places, values)
 
 
 class HostConfig(NamedTuple):
-    """What a host needs to make its actor, besides the arguments.
+    """The configuration of a host.
 
     Attributes:
         source: The class.
         label: Its name.
-        resources: What the actor holds, by resource name, as the user wrote it.
-        runtime_env: What was said of its process, with what it inherited.
-        hides: Whether accelerators that it did not ask for are closed to it.
-        limits: How many calls run at once, by group, where that is counted here.
-        groups: The methods that are in a group, each with its name.
-        group: The spec of the placement group that it is in, or None.
-        captures: Whether the actors that it makes go into that group by default.
-        runtime: What holds for the whole runtime.
-        begin: Makes a process the actor's.
+        resources: The resources of the actor, by name, as the user wrote them.
+        runtime_env: Its environment, with the inherited one.
+        hides: Whether accelerators that it did not request are hidden from it.
+        limits: The most running calls by group, if the host limits them.
+        groups: The concurrency group of each method that has one.
+        group: The spec of its placement group, or None.
+        captures: Whether actors that it creates are placed in that group by default.
+        runtime: The configuration of the runtime.
+        begin: Prepares its process.
     """
 
     source: PickledValue
@@ -95,8 +95,8 @@ class RuntimeConfig(NamedTuple):
     """The configuration of a runtime, the same in every process.
 
     Attributes:
-        namespace: Where names are looked for that say nothing else.
-        waits: Whether what no node has is waited for.
+        namespace: The default namespace of names.
+        waits: Whether requests wait that no machine can fulfil.
     """
 
     namespace: str = "default"
@@ -106,9 +106,9 @@ class RuntimeConfig(NamedTuple):
 class UserFailure(Exception):  # noqa: N818  # it reports an error
     """Carries an exception of the user's code to the caller.
 
-    It is what Ray carries, because it always loads, whatever the user's class is like.
-    Its arguments are those of ``error_of``: the last line of the traceback, the
-    traceback, where it was, and the pickled exception or nothing.
+    Ray carries this class, because it can always be loaded, whatever the user's class
+    is. Its arguments are those of ``error_of``: the last line of the traceback, the
+    traceback, the method, and the pickled exception or nothing.
     """
 
     def __str__(self) -> str:
@@ -117,16 +117,16 @@ class UserFailure(Exception):  # noqa: N818  # it reports an error
 
 
 class RetryableFailure(UserFailure):
-    """Carries an exception after which Ray makes the call again."""
+    """Carries an exception after which Ray sends the call again."""
 
 
 def failure_of(error: BaseException, where: str, retried: RetriedErrors) -> UserFailure:
-    """Makes what is raised in the place of an exception of the user's.
+    """Makes the exception that carries one of the user's.
 
     Args:
-        error: The exception.
-        where: Which method of which actor.
-        retried: The exceptions after which the call is made again.
+        error: The user's exception.
+        where: The method of the actor.
+        retried: The exceptions after which the call is sent again.
     """
     is_again = retried if isinstance(retried, bool) else isinstance(error, retried)
     kind = RetryableFailure if is_again else UserFailure
@@ -135,15 +135,15 @@ def failure_of(error: BaseException, where: str, retried: RetriedErrors) -> User
 
 
 def enter_call(number: int, sent: CallMessage, label: str) -> None:
-    """Makes a call the one whose code is running here.
+    """Makes a call the current one.
 
     Args:
         number: Its number in this process.
         sent: The call.
-        label: What it is called in messages.
+        label: Its name in messages.
 
     Raises:
-        DeadlineExceededError: Its time was over before it was its turn.
+        DeadlineExceededError: Its deadline passed before it began.
     """
     running.set((number, sent.name, sent.headers))
     if sent.headers is not None:
@@ -154,34 +154,34 @@ def enter_call(number: int, sent: CallMessage, label: str) -> None:
 def read_call(
     sent: CallMessage | PickledValue, values: tuple[Any, ...]
 ) -> tuple[CallMessage, tuple[Any, ...], Mapping[str, Any]]:
-    """Decodes a call where it runs; gives it and its arguments.
+    """Decodes a received call; returns it and its arguments.
 
     Args:
-        sent: What was sent.
+        sent: The call as it was sent.
         values: The values of the refs among the arguments.
     """
-    from actorlib._ray.pickled import unpickle_value  # noqa: PLC0415  # errors are told without Ray
+    from actorlib._ray.pickled import unpickle_value  # noqa: PLC0415  # ``errors`` works without Ray
 
-    asked: CallMessage = unpickle_value(sent)
-    if asked.headers is not None:
-        headers = from_clock_time(asked.headers, time.monotonic(), time.time())
-        asked = asked._replace(headers=headers)
-    args, kwargs = asked.filled(tuple(map(unpickle_value, values)))
-    return asked, args, kwargs
+    call: CallMessage = unpickle_value(sent)
+    if call.headers is not None:
+        headers = from_clock_time(call.headers, time.monotonic(), time.time())
+        call = call._replace(headers=headers)
+    args, kwargs = call.filled(tuple(map(unpickle_value, values)))
+    return call, args, kwargs
 
 
 def answer_to(sent: CallMessage, value: object) -> object:
-    """Gives the answer of a call: the value, or the pickled one for a client."""
-    from actorlib._ray.pickled import pickle_value  # noqa: PLC0415  # likewise
+    """Returns the answer of a call: the value, pickled for a client."""
+    from actorlib._ray.pickled import pickle_value  # noqa: PLC0415  # as above
 
     return pickle_value(value) if sent.is_client else value
 
 
 def refuse_late(sent: CallMessage, label: str) -> None:
-    """Refuses a call whose time is over: it may have waited for its turn.
+    """Refuses a call after its deadline: it may have waited.
 
     Raises:
-        DeadlineExceededError: It is.
+        DeadlineExceededError: The deadline has passed.
     """
     deadline = deadline_of(sent.headers)
     if deadline is not None and is_late(sent.headers):
@@ -189,5 +189,5 @@ def refuse_late(sent: CallMessage, label: str) -> None:
 
 
 def method_label(instance: object, label: str, method: str) -> str:
-    """Names a method of an actor, by the actor's own ``repr`` if it has one of use."""
+    """Returns the name of a method, with the actor's own ``repr`` if it has one."""
     return Label(label, own=own_name(instance)).method(method, os.getpid())

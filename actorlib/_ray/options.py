@@ -1,8 +1,8 @@
 """Translates options of actors and calls into Ray's, and refuses the others.
 
-Each option is in one of four tables, which a test keeps complete: ``AMOUNTS`` is what
-is held, ``PASSED`` goes to Ray as it is, ``HANDLED`` is what this engine sees to, and
-``REFUSED`` is refused by name, in the line that asks.
+Each option is in one of four tables, which a test keeps complete: ``AMOUNTS`` are
+resources, ``PASSED`` is passed to Ray unchanged, ``HANDLED`` is implemented by this
+engine, and ``REFUSED`` is refused by name where it is written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from actorlib._options.runtime_env import RuntimeEnv
 
 AMOUNTS = ("num_cpus", "num_gpus", "memory", "resources", "accelerator_type")
-"""Options that say what is held; ``amounts`` translates them."""
+"""Options with amounts of resources; ``amounts`` translates them."""
 
 PASSED = (
     "name",
@@ -45,23 +45,23 @@ PASSED = (
 
 HANDLED: Mapping[str, str] = {
     "max_concurrency": "Ray's, for plain classes; for others the host counts",
-    "concurrency_groups": "Ray's, when the class is declared; likewise",
+    "concurrency_groups": "Ray's, when the class is declared; for others the host",
     "max_unread_items": "Ray's, by another name, for plain classes",
     "backpressure": "Ray's, by another name, for plain classes and functions",
     "num_returns": "the caller splits a result; a generator streams",
     "max_calls": "Ray's, when the function is declared",
-    "retry_exceptions": "the host says which errors are to be retried",
+    "retry_exceptions": "the host decides which errors are retried",
     "runtime_env": "Ray's for variables; the host changes the directory",
     "accelerators": "the host hides them",
     "placement_group": "a scheduling strategy of Ray's",
-    "placement_group_bundle_index": "likewise",
-    "placement_group_capture_child_tasks": "likewise",
-    "scheduling_strategy": "Ray's, or says the same as the three above",
+    "placement_group_bundle_index": "a scheduling strategy of Ray's",
+    "placement_group_capture_child_tasks": "a scheduling strategy of Ray's",
+    "scheduling_strategy": "Ray's, or the same as the three above",
     "max_pending_calls": "the caller counts, as everywhere",
     "timeout": "the caller keeps the time",
     "detach": "the caller's generator runs on",
 }
-"""Options that this engine sees to, each with how."""
+"""Options that this engine implements, each with how."""
 
 REFUSED: Mapping[str, str] = {
     "device": "Ray chooses the device; ask for a kind by accelerator_type=, or for a "
@@ -71,7 +71,7 @@ REFUSED: Mapping[str, str] = {
     "apart_from": "Ray knows nothing of other actors' devices; put both actors into a "
     "placement group with the strategy STRICT_SPREAD",
     "placement": "Ray fills one device after the other; 'pack' is what it does",
-    "enforcement": "Ray keeps books of shares and makes none hold; leave it out",
+    "enforcement": "Ray counts shares and does not enforce them; leave it out",
     "mps_thread_percentage": "Ray starts no MPS daemon; set "
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE in runtime_env where you run one",
     "device_memory_overuse": "Ray does not look at the memory of devices; leave it out",
@@ -81,12 +81,12 @@ REFUSED: Mapping[str, str] = {
     "restart_window": "Ray counts restarts over the whole life; leave it out",
     "restart_backoff": "Ray restarts at once; leave it out",
 }
-"""Options of actors that Ray cannot keep, each with what to write instead."""
+"""Options that Ray does not support, each with what to write instead."""
 
 ASYNC_LIMIT = 1_000_000
-"""How many calls of a looped actor Ray may begin; the host's gates count them."""
+"""The most running calls of a looped actor for Ray; the host limits them."""
 
-_UNASKED = ActorOptions()
+_DEFAULTS = ActorOptions()
 _RAYS_NAMES = {
     name: word
     for kind in (ActorOptions, CallOptions)
@@ -97,14 +97,14 @@ _AS_RAY_DOES = ("pack", "auto", "off")
 
 
 def refuse(label: str, options: ActorOptions) -> None:
-    """Refuses what Ray cannot do.
+    """Refuses options that Ray does not support.
 
     Raises:
         UnsupportedOptionError: An option is among those in ``REFUSED``.
     """
     for name, why in REFUSED.items():
         value = getattr(options, name)
-        if value in (getattr(_UNASKED, name), *_AS_RAY_DOES):
+        if value in (getattr(_DEFAULTS, name), *_AS_RAY_DOES):
             continue
         raise UnsupportedOptionError(
             f"{label} is to have {name}={value!r}, and the Ray engine cannot do that: "
@@ -131,41 +131,41 @@ def refuse_hooks(label: str, cls: type) -> None:
 
 
 def amounts(options: CommonOptions) -> dict[str, Any]:
-    """What an actor or a call holds; nothing that was not asked for.
+    """Returns the requested amounts of an actor or a call.
 
-    Ray would have an actor that asks for nothing hold a CPU while it is placed, and
-    would round a sixth of a device up, so that six do not fit.
+    By default, an actor without requests holds a CPU on Ray while it is placed, and Ray
+    rounds a sixth of a device up, so that six do not fit.
     """
     exact = counted(options.request.amounts)
-    asked: dict[str, Any] = {
+    values: dict[str, Any] = {
         "num_cpus": exact.get(CPU, 0),
         "num_gpus": exact.get(GPU.name, 0),
         "memory": exact.get(MEMORY),
         "resources": {n: exact[n] for n in options.resources or {} if n in exact},
         "accelerator_type": options.accelerator_type,
     }
-    return {name: value for name, value in asked.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def passed(options: Options) -> dict[str, Any]:
-    """What Ray takes as it is; nothing that was not asked for."""
+    """Returns the options that are passed to Ray unchanged."""
     names = [name for name in PASSED if name in names_of(type(options))]
-    asked = {name: getattr(options, name) for name in names}
-    return {name: value for name, value in asked.items() if value is not None}
+    values = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def actor_options(
     label: str, options: ActorOptions, *, is_async: bool
 ) -> dict[str, Any]:
-    """The keywords of Ray's ``.options()`` for one actor, its group apart.
+    """Returns the keywords of Ray's ``.options()`` for an actor, without its group.
 
     Args:
         label: The name of its class.
-        options: What it asks for.
+        options: Its options.
         is_async: Whether the class has ``async def`` methods.
 
     Raises:
-        UnsupportedOptionError: Ray cannot do what it asks.
+        UnsupportedOptionError: Ray does not support an option.
     """
     refuse(label, options)
     translated = amounts(options) | passed(options)
@@ -185,15 +185,15 @@ def actor_options(
 def function_options(
     label: str, options: FunctionOptions, *, is_stream: bool
 ) -> dict[str, Any]:
-    """The keywords of Ray's ``.options()`` for the calls of a function.
+    """Returns the keywords of Ray's ``.options()`` for calls of a function.
 
     Args:
         label: Its name.
-        options: What was said of it.
+        options: Its options.
         is_stream: Whether it is a generator.
 
     Raises:
-        UnsupportedOptionError: Ray cannot do what they ask.
+        UnsupportedOptionError: Ray does not support an option.
     """
     refuse("a function", options.worker)
     directory = (options.runtime_env or {}).get("working_dir")
@@ -203,9 +203,9 @@ def function_options(
     ):
         if value not in (None, "inherit"):
             raise UnsupportedOptionError(
-                f"a function is to have {name}={value!r}, and Ray lends its workers to "
-                "one function after the other as they are: call a method of an actor, "
-                "or use the local engine"
+                f"a function is to have {name}={value!r}, and Ray's workers run one "
+                "function after the other without such changes: call a method of an "
+                "actor, or use the local engine"
             )
     translated = {**amounts(options), **passed(options), "name": label}
     if is_stream:
@@ -214,21 +214,21 @@ def function_options(
 
 
 def _env_of(env: RuntimeEnv | None) -> dict[str, Any]:
-    """The variables; the directory is the host's business."""
+    """Returns the variables for Ray; the host changes the directory."""
     variables = (env or {}).get("env_vars")
     return {"runtime_env": {"env_vars": dict(variables)}} if variables else {}
 
 
 def call_options(label: str, method: Method, *, is_async: bool) -> dict[str, Any]:
-    """The keywords of Ray's ``.options()`` for one call.
+    """Returns the keywords of Ray's ``.options()`` for one call.
 
     Args:
         label: The name of the class.
-        method: What is called.
+        method: The method.
         is_async: Whether the class has ``async def`` methods.
 
     Raises:
-        UnsupportedOptionError: Ray cannot do what it asks.
+        UnsupportedOptionError: Ray does not support an option.
     """
     options = method.options
     where = f"{label}.{method.name}"

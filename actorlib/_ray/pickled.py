@@ -1,9 +1,8 @@
-"""Pickles values so that a client server passes them on without loading them.
+"""Pickles values so that a client server does not load them.
 
-Between a client and the cluster stands a client server, which loads what passes by and
-pickles it anew. It has none of the user's modules, and no runtime to whom a handle or a
-ref could arrive. So what is the user's passes it as bytes; what Ray counts lies beside
-them, where Ray sees it.
+A client is connected through a client server, which loads all values and pickles them
+again. It has neither the user's modules nor a runtime for handles and refs. So values
+pass it as bytes, with Ray's refs and handles beside them, where Ray counts them.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from actorlib._ray.ray_api import is_pickling_now, is_ray_object, ray
 from actorlib.exceptions import SerializationError
 
 is_pickling: ContextVar[bool] = ContextVar("actorlib_is_pickling", default=False)
-"""Whether a value is being pickled, and Ray counts what is in it."""
+"""Whether a value is being pickled, and Ray counts its refs and handles."""
 
 _Pickler: Any = ray.cloudpickle.CloudPickler
 
 
 class PickledValue(NamedTuple):
-    """A pickled value, and Ray's objects that are in it.
+    """A pickled value.
 
     Attributes:
-        payload: It, pickled.
-        things: Ray's refs and handles that are in it.
-        buffers: The bytes of arrays. Loaded from the pickle, arrays could be written,
-            and they are read-only on every engine.
+        payload: The pickle.
+        things: Ray's refs and handles in the value.
+        buffers: The bytes of arrays. Arrays that are loaded from the pickle itself
+            would be writable, and they are read-only on all engines.
     """
 
     payload: bytes
@@ -39,10 +38,10 @@ class PickledValue(NamedTuple):
 
 
 def pickle_value(value: object) -> PickledValue:
-    """Pickles a value; Ray's objects in it stay as they are.
+    """Pickles a value, without Ray's refs and handles.
 
     Raises:
-        Exception: It cannot be sent.
+        Exception: It cannot be pickled.
     """
     things: list[Any] = []
     buffers: list[bytes] = []
@@ -56,7 +55,7 @@ def pickle_value(value: object) -> PickledValue:
 
 
 def unpickle_value(value: Any) -> Any:
-    """Gives a value as it was, if it was pickled by this file or not.
+    """Loads a PickledValue; returns other values unchanged.
 
     Raises:
         Exception: It cannot be loaded here.
@@ -68,10 +67,10 @@ def unpickle_value(value: Any) -> Any:
 
 
 def check_pickled_by_ray(what: str) -> None:
-    """Refuses what is pickled for something else than Ray, which would not count it.
+    """Makes sure that Ray pickles the value, so that it counts refs and handles.
 
     Raises:
-        TypeError: It is.
+        TypeError: It does not.
     """
     if not (is_pickling.get() or is_pickling_now()):
         raise TypeError(
@@ -81,10 +80,7 @@ def check_pickled_by_ray(what: str) -> None:
 
 
 class PickledSources:
-    """Pickles functions and actor classes, each once for as long as it exists.
-
-    What they capture is held by what Ray has of it in here.
-    """
+    """Pickles functions and actor classes once, and holds the refs in them."""
 
     def __init__(self) -> None:
         self._pickled: weakref.WeakKeyDictionary[object, PickledValue] = (
@@ -92,25 +88,25 @@ class PickledSources:
         )
 
     def pickled(self, label: str, source: object) -> PickledValue:
-        """Gives a function or a class pickled.
+        """Returns a pickled function or class.
 
         Args:
-            label: What it is, and what it is called, for messages.
-            source: It.
+            label: Its kind and name, for messages.
+            source: The function or class.
 
         Raises:
             SerializationError: It cannot be sent, for example because it uses a global
                 that cannot.
         """
-        found = self._pickled.get(source)
-        if found is None:
+        pickled = self._pickled.get(source)
+        if pickled is None:
             try:
-                found = self._pickled[source] = pickle_value(source)
+                pickled = self._pickled[source] = pickle_value(source)
             except Exception as error:
                 raise SerializationError(
                     f"{label} cannot be sent to another process: {error}"
                 ) from error
-        return found
+        return pickled
 
 
 class _ValuePickler(_Pickler):  # type: ignore[misc]  # Ray is Any

@@ -1,4 +1,4 @@
-"""Makes placement groups on Ray, where strategies are about machines, not devices."""
+"""Placement groups on Ray, whose strategies concern machines, not devices."""
 
 from __future__ import annotations
 
@@ -27,13 +27,10 @@ if TYPE_CHECKING:
 
 @final
 class RayPlacementGroups(PlacementGroups):
-    """Makes and finds the placement groups of a cluster; see PlacementGroups.
-
-    Args:
-        process: Where refs are filled.
+    """Creates and finds the placement groups of a cluster; see PlacementGroups.
 
     Attributes:
-        portal: The same, which runs the verbs on the loop of the user's program.
+        portal: Runs operations on the loop of the user's program, and fills refs.
     """
 
     def __init__(self, process: ProcessState) -> None:
@@ -52,13 +49,13 @@ class RayPlacementGroups(PlacementGroups):
                     f"bundles[{place}] is to have {bundle}, and the Ray engine cannot "
                     f"do that: {REFUSED[GPU_MEMORY]}. The local engine can"
                 )
-        made = ray.util.placement_group(
+        group = ray.util.placement_group(
             [counted(bundle.amounts) for bundle in spec.amounts],
             strategy=spec.strategy,
             name=spec.name,
             lifetime=spec.lifetime,
         )
-        return replace(spec, id=GroupId(made.id.binary()))
+        return replace(spec, id=GroupId(group.id.binary()))
 
     @on_loop
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
@@ -115,7 +112,7 @@ class RayPlacementGroups(PlacementGroups):
 
 def _removed(group: GroupId) -> PlacementGroupRemovedError:
     return PlacementGroupRemovedError(
-        f"the placement group {group.hex()} was removed, or whoever made it is gone"
+        f"the placement group {group.hex()} was removed, or its creator has ended"
     )
 
 

@@ -1,9 +1,9 @@
 """Fills the refs of one process with Ray's answers, on its loop if it has one.
 
-Ray calls back on a thread of its own. In a process with an event loop the answer goes
-on to that loop; elsewhere the ref is filled on the thread that it came on, as there is
-no loop whose business that were. No ref has a thread or a task. In the user's program
-the verbs that other threads call cross to the loop, too.
+Ray calls back on a thread of its own. In a process with an event loop the answer is
+posted to that loop; elsewhere the ref is filled on Ray's thread. No ref has a thread or
+a task. In the user's program, operations that other threads call cross to the loop,
+too.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ T = TypeVar("T")
 
 
 class PendingResult(Protocol):
-    """A result that has not come yet."""
+    """A result that has not arrived yet."""
 
     def fail(self, error: BaseException) -> None:
-        """Gives it an error that is no answer."""
+        """Fails it without an answer."""
         ...
 
 
 class EntryPoints(NamedTuple):
-    """The functions that Ray calls in other processes, to make an engine there.
+    """The functions that Ray calls in other processes, which make an engine there.
 
     Attributes:
-        actor: Makes the id of an actor of Ray's handle.
-        ref: Makes a ref of Ray's.
-        host: Makes a process an actor's; gives what makes the user's object, and the
-            state of that process.
-        function: Makes a process one that may run a function.
+        actor: Returns the id of the actor of a Ray handle.
+        ref: Returns the ref of a Ray ref.
+        host: Prepares a process for an actor; returns the user's class, and the state
+            of the process.
+        function: Prepares a process for a call of a function.
     """
 
     actor: Callable[[Any, Any], Any]
@@ -55,23 +55,21 @@ class EntryPoints(NamedTuple):
 
 
 class ProcessState:
-    """Fills the refs of one process, and runs what other threads post to it.
+    """Fills the refs of one process, and runs the callbacks of other threads.
 
     Args:
-        entry_points: What Ray calls in the processes that are sent something from here.
-        loop: The loop of its user's code, or None while there is none.
-        owner: The thread of the loop, if this is the user's program: nobody may block
-            it, and others cross to it.
-        is_client: Whether it is a client, and a client server stands between it and the
-            cluster.
+        entry_points: The functions that Ray calls in other processes.
+        loop: The loop of the user's code, or None while there is none.
+        owner: Crosses to the thread of the loop, if this is the user's program.
+        is_client: Whether it is connected through a client server.
 
     Attributes:
-        entry_points: The same.
-        loop: What refs take for their loop.
+        entry_points: See above.
+        loop: The loop of the refs.
         is_owner: Whether it is the user's program.
-        is_client: The same.
-        pending: What has been asked and has no answer, in that order.
-        timers: Call back when the time of a call is over.
+        is_client: See above.
+        pending: The unanswered requests, in order.
+        timers: Call back at the deadlines of calls.
     """
 
     def __init__(
@@ -99,41 +97,37 @@ class ProcessState:
         return self._thread == threading.get_ident()
 
     def host(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Gives this process the loop of an actor, which this thread runs.
-
-        Refs belong to it from now on; those that came before have none.
-        """
+        """Sets the loop of an actor, which this thread runs, for refs from now on."""
         hide_from_other_loops()
         self.loop = loop
         self._thread = threading.get_ident()
         self._host_loop = HostLoop(loop)
 
     def blocked(self) -> AbstractContextManager[None]:
-        """Around plain code on this thread, which blocks its loop if it runs one."""
+        """Surrounds plain code on this thread, which blocks its loop if it has one."""
         return nullcontext() if self._host_loop is None else self._host_loop.blocked()
 
     def post(self, callback: Callable[..., object], *args: Any) -> None:
-        """Calls back where refs are filled; from any thread."""
+        """Calls back on the thread that fills refs; from any thread."""
         if self._thread is None:
             callback(*args)
         elif self._host_loop is not None:
             self._host_loop.post(callback, *args)
         elif self._owner is not None:
-            with suppress(RuntimeError):  # the loop is closed, nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed, so nothing waits
                 self._owner.portal.post(callback, *args)
 
     def call(self, work: Callable[[], T]) -> T:
-        """Does something where refs are filled, and waits until it is done.
+        """Runs a function on the thread that fills refs, and waits for it.
 
-        Only in the user's program: a worker's threads do it where they are, as they
-        do when a runtime is over, and are told so.
+        In workers, and after the end of a runtime, it runs on the calling thread.
         """
         if self._owner is None or self._is_left:
             return work()
         return self._owner.call(work)
 
     def leave(self) -> None:
-        """Ends the crossing of threads: the runtime is over here."""
+        """Ends the crossing of threads: the runtime has ended."""
         self._is_left = True
 
     def after(self, wait: float, callback: Callable[[], object]) -> None:
@@ -157,7 +151,7 @@ class ProcessState:
             ref.add_done_callback(done)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> bool:
-        """Blocks this thread of a worker until a ref is done; whether in time."""
+        """Blocks this thread of a worker until a ref is done, or for ``timeout``."""
         if self._host_loop is not None:
             return self._host_loop.wait(ref, timeout)
         done = threading.Event()
@@ -166,15 +160,15 @@ class ProcessState:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it was a client, and no server knows it any more."""
+        """Whether it was a client and has lost the connection."""
         return self.is_client and not is_client()
 
     def check(self) -> None:
-        """Refuses to go on where the cluster is lost.
+        """Refuses to continue without the cluster.
 
         Raises:
-            ClusterError: There is no client server any more. Ray would start a cluster
-                on this machine and go on there.
+            ClusterError: The connection to the client server was lost. Ray itself would
+                start a cluster on this machine and continue there.
         """
         if self.is_lost:
             raise ClusterError(

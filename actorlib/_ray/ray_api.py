@@ -1,7 +1,7 @@
-"""Imports Ray, and wraps what is used of its private parts; no other file does.
+"""Imports Ray, and wraps its private functions that are used here; no other file does.
 
-Ray's own types say little and may not be installed where types are checked, so Ray is
-``Any`` here, and what other subpackages get is typed again.
+Ray may not be installed where types are checked, so it is ``Any`` here, and the results
+of these functions are typed.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _COUNTED = (ray.ObjectRef, ray.actor.ActorHandle)
 
 
 def error_class() -> type[Exception]:
-    """The base of what Ray itself reports instead of a value."""
+    """Returns the base class of Ray's errors."""
     return cast("type[Exception]", ray.exceptions.RayError)
 
 
 def install_serializers() -> None:
-    """Has Ray ask the serializers that users have registered with actorlib too."""
+    """Makes Ray use the serializers that users have registered with actorlib."""
     pickler = ray.cloudpickle.CloudPickler
     table = pickler.dispatch_table
     if REDUCERS not in getattr(table, "maps", ()):
@@ -47,15 +47,15 @@ def install_serializers() -> None:
 
 
 def is_pickling_now() -> bool:
-    """Whether Ray is pickling a value here, and counts what is in it."""
+    """Whether Ray is pickling a value on this thread, and counts its refs."""
     return bool(_serialization().is_in_band_serialization())
 
 
 def outside_of_pickling(work: Callable[[], T]) -> T:
-    """Does something with Ray that pickles, also while Ray pickles on this thread.
+    """Runs a function that pickles with Ray, even while Ray pickles on this thread.
 
-    Ray notes for each thread whether it pickles, and which refs it has met. Pickling a
-    value within another one would clear both, and Ray would not count the refs in the
+    For each thread Ray records whether it pickles, and the refs in the value. Pickling
+    a value within another one would clear both, and Ray would not count the refs of the
     outer value.
     """
     if not is_pickling_now():
@@ -65,7 +65,7 @@ def outside_of_pickling(work: Callable[[], T]) -> T:
     def run() -> None:
         try:
             done.set_result(work())
-        except BaseException as error:  # noqa: BLE001  # raised where it is waited for
+        except BaseException as error:  # noqa: BLE001  # raised in the waiting thread
             done.set_exception(error)
 
     Thread(target=run, name="actorlib-ray-value", daemon=True).start()
@@ -73,51 +73,50 @@ def outside_of_pickling(work: Callable[[], T]) -> T:
 
 
 def class_of(handle: Any) -> Any:
-    """The class of an actor that somebody else has made, as the cluster keeps it."""
+    """Returns the class of an actor of another process, from the cluster."""
     manager = _worker().function_actor_manager
     return manager.load_actor_class(
         handle._ray_actor_id.job_id,  # noqa: SLF001  # there is no other way
-        handle._ray_actor_creation_function_descriptor,  # noqa: SLF001  # likewise
+        handle._ray_actor_creation_function_descriptor,  # noqa: SLF001  # as above
     )
 
 
 def fetch(ray_ref: Any, then: Callable[[Any], None]) -> None:
-    """Calls back with the value of a ref, or its error, on a thread of Ray's."""
+    """Calls back with the value or the error of a ref, on a Ray thread."""
     ray_ref._on_completed(then)  # noqa: SLF001  # as Ray's own futures do
 
 
 class Undelivered(ray.exceptions.RayError):  # type: ignore[misc]  # Ray is Any
-    """Raised for what a client server could not pass on."""
+    """A client server could not pass a result on."""
 
 
 def undelivered(error: BaseException) -> BaseException:
-    """Wraps an error that is not Ray's own, to be reported in the place of a value."""
+    """Wraps an error that is not Ray's, to be passed on like one of Ray."""
     if isinstance(error, error_class()):
         return error
     return Undelivered(f"{type(error).__name__}: {error}")
 
 
 def is_ray_object(value: object) -> bool:
-    """Whether it is what Ray counts: a ref, or a handle of an actor.
+    """Whether Ray counts a value: a ref, or a handle of an actor.
 
-    A client's handle is known by its name, as its module would load all of gRPC.
+    A client's handle is recognized by its name, as its module would import gRPC.
     """
     return isinstance(value, _COUNTED) or type(value).__name__ == "ClientActorHandle"
 
 
 def id_of(handle: Any) -> bytes:
-    """The id of an actor."""
     number: bytes = handle._actor_id.binary()  # noqa: SLF001  # its public form is hex
     return number
 
 
 def peek_item(generator: Any) -> Any:
-    """The ref of the next item of a stream, which may not be there yet."""
+    """Returns the ref of the next item of a stream, which may not exist yet."""
     return _worker().core_worker.peek_object_ref_stream(generator.completed())[0]
 
 
 def read_item(generator: Any) -> Any | None:
-    """The next item of a stream, which is there; None at the end."""
+    """Returns the ref of the next item of a stream, which exists; None at the end."""
     try:
         return _worker().core_worker.try_read_next_object_ref_stream(
             generator.completed()
@@ -127,10 +126,10 @@ def read_item(generator: Any) -> Any | None:
 
 
 def is_cancelled() -> bool:
-    """Whether the call of an actor with a loop was cancelled, whose code this is.
+    """Whether the running call of an actor with a loop was cancelled.
 
-    Ray tells only actors without one. It cancels the future of the call, at once, also
-    while a plain method keeps the loop from hearing of it.
+    Ray's own query works for actors without a loop only. For others it cancels the
+    future of the call at once, even while a plain method blocks the loop.
     """
     worker = _worker()
     running = worker.core_worker.get_future_for_running_task(worker.current_task_id)
@@ -138,7 +137,7 @@ def is_cancelled() -> bool:
 
 
 def exit_worker(message: str, code: int) -> None:
-    """Ends this worker behind its answers, and says why where Ray is asked.
+    """Ends this worker after its answers, with a reason for Ray's messages.
 
     Raises:
         SystemExit: Always.
@@ -147,13 +146,13 @@ def exit_worker(message: str, code: int) -> None:
 
 
 def group_of(group: bytes) -> Any:
-    """Ray's placement group of an id."""
+    """Returns Ray's placement group of an id."""
     number = ray.PlacementGroupID(group)
     return importlib.import_module("ray.util.placement_group").PlacementGroup(number)
 
 
 def scheduling_strategy(options: CommonOptions) -> Any:
-    """Ray's strategy for an actor or a call: a bundle of a group, a word, or None."""
+    """Returns Ray's strategy for an actor or a call: a bundle, a word, or None."""
     if options.group is None:
         return options.scheduling_strategy
     return ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
@@ -166,14 +165,14 @@ def scheduling_strategy(options: CommonOptions) -> Any:
 
 
 def actor_table() -> Mapping[str, Mapping[str, Any]]:
-    """What the cluster knows of every actor, by id in hex."""
+    """Returns the cluster's rows of all actors, by id in hex."""
     state: Any = ray._private.state.state  # noqa: SLF001  # the public one needs the dashboard
     table: Mapping[str, Mapping[str, Any]] = state.actor_table(None, None, None)
     return table
 
 
 def free_by_node() -> Mapping[str, Mapping[str, float]]:
-    """What nobody holds on each machine, by its id, when it told last."""
+    """Returns the free resources of each machine, by its id, from its last report."""
     free: Mapping[str, Mapping[str, float]] = (
         ray._private.state.available_resources_per_node()  # noqa: SLF001  # there is no other way
     )
@@ -181,7 +180,7 @@ def free_by_node() -> Mapping[str, Mapping[str, float]]:
 
 
 def job_config(path: list[str]) -> Any:
-    """What is said of this program to every worker: where its modules are found."""
+    """Makes the configuration of this program for workers: its import paths."""
     config = ray.job_config.JobConfig()
     # Each is inserted at the front, so the first one comes last.
     config._py_driver_sys_path.extend(reversed(path))  # noqa: SLF001  # its public form is for other languages
@@ -191,13 +190,13 @@ def job_config(path: list[str]) -> Any:
 def connect_client(
     address: str, config: Any, namespace: str, keywords: dict[str, Any]
 ) -> None:
-    """Connects this process to a client server; it is Ray's client from now on.
+    """Connects this process to a client server.
 
     Args:
-        address: Where.
-        config: What ``job_config`` gives; ``ray.init`` does not take one here.
-        namespace: Where names are looked for that say nothing else.
-        keywords: What the server gives ``ray.init`` besides.
+        address: The address of the server.
+        config: The result of ``job_config``; ``ray.init`` does not take it here.
+        namespace: The default namespace of names.
+        keywords: Further keywords that the server passes to ``ray.init``.
     """
     builder = ray.client(
         address.removeprefix("ray://"), _deprecation_warn_enabled=False
@@ -207,24 +206,24 @@ def connect_client(
     builder.connect()
 
 
-def hidden_devices_variables(given: Mapping[str, list[str]]) -> list[str]:
-    """The visibility variables of the accelerators that a process was not given."""
+def hidden_devices_variables(accelerator_ids: Mapping[str, list[str]]) -> list[str]:
+    """Returns the visibility variables of accelerators that a process does not have."""
     managers: Any = ray._private.accelerators.get_all_accelerator_managers()  # noqa: SLF001  # there is no other list
     names = [
         manager.get_visible_accelerator_ids_env_var()
         for manager in managers
-        if not given.get(manager.get_resource_name())
+        if not accelerator_ids.get(manager.get_resource_name())
     ]
     return [name for name in names if name]
 
 
 def is_client() -> bool:
-    """Whether a client server stands between this process and the cluster."""
+    """Whether this process is connected through a client server."""
     return bool(ray.util.client.ray.is_connected())
 
 
 def is_worker() -> bool:
-    """Whether this process runs the cluster's actors and functions."""
+    """Whether this process is a worker of the cluster."""
     return bool(_worker().mode == ray.WORKER_MODE)
 
 

@@ -1,7 +1,7 @@
-"""Fills refs with the results of Ray's tasks; a ref's ``ResultOwner`` on Ray.
+"""Fills refs with the results of Ray tasks; the ``ResultOwner`` on Ray.
 
-A task holds its ref until it is answered, fails it when its time is over, and knows of
-a call what is to be known while it has no answer.
+A task holds its ref until the answer, fails the ref at the deadline, and keeps the
+state of an unanswered call.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
 
 _RAY_ERROR = error_class()
 _SURELY_SENT = 1.0
-"""Seconds after which a call to an actor that is ready has left this process."""
+"""Seconds after which a call of a ready actor has left this process."""
 _ON_ITS_WAY = 1.0
-"""Seconds that a result which Ray has is given to come here, if no time is left."""
+"""Seconds in which a finished result has to arrive here, if no time is left."""
 _WOULD_BLOCK = (
     "get() would block the event loop that this thread runs: await the ref instead"
 )
@@ -72,21 +72,21 @@ class RayTask:
     """Fills the ref of a call, or of a value that was put; see ResultOwner.
 
     It holds the ref strongly until a wait for it is cancelled, and weakly from then on:
-    if nobody else holds it, nobody can ask, and the call is cancelled.
+    if no other holder is left, the call is cancelled.
 
     Args:
-        process: Where its answer goes.
-        ray_ref: What Ray calls it.
-        where: What was called, for messages.
-        actor: Whose method it is, if it is one's.
-        read: Makes of an answer what the ref gets, if it is not the answer itself.
-        pending_call: What is known of it, if it is a call of an actor.
+        process: Fills its ref.
+        ray_ref: Ray's ref.
+        where: The method or function, for messages.
+        actor: The actor, for a call of a method.
+        read: Converts an answer to the value of the ref, if they differ.
+        pending_call: The state of the call, for a call of an actor.
 
     Attributes:
-        ray_ref: What Ray calls it.
-        actor: Whose method it is; None when it was answered.
-        pending_call: The same.
-        on_done: Called as its ref is filled, also while plain code blocks the loop.
+        ray_ref: Ray's ref.
+        actor: The actor; None after the answer.
+        pending_call: See above.
+        on_done: Called when its ref is filled, even while plain code blocks the loop.
     """
 
     def __init__(
@@ -116,14 +116,14 @@ class RayTask:
         return f"<Task {self._where}>"
 
     def ref(self) -> ObjectRef[Any]:
-        """The ref of a call, whose answer comes by itself."""
+        """Returns the ref of a call, and requests its answer."""
         ref: ObjectRef[Any] = ObjectRef(loop=self._process.loop)
         self._bind(ref)
         self.ask()
         return ref
 
     def borrowed(self) -> ObjectRef[Any]:
-        """The ref of what may be large; its value comes when it is wanted."""
+        """Returns the ref of a value that is fetched when it is first used."""
         ref: BorrowedRef[Any] = BorrowedRef(loop=self._process.loop)
         self._bind(ref)
         ref.set_source(self.ask, _nothing)
@@ -132,25 +132,25 @@ class RayTask:
         return ref
 
     def unasked(self) -> ObjectRef[Any]:
-        """The ref of something that is not Ray's to bring; ``settle`` does."""
+        """Returns a ref that ``settle`` fills, and not an answer of Ray."""
         ref: ObjectRef[Any] = ObjectRef(loop=self._process.loop)
         self._bind(ref)
         self._process.pending[self] = None
         return ref
 
     def filled(self, answer: Any) -> ObjectRef[Any]:
-        """The ref of what has come already."""
+        """Returns the ref of an existing answer."""
         ref: ObjectRef[Any] = ObjectRef(loop=self._process.loop)
         self._bind(ref)
         self.settle(answer)
         return ref
 
     def is_of(self, ref: ObjectRef[Any]) -> bool:
-        """Whether a ref is the whole of it, and no part."""
+        """Whether a ref is the whole result, and not a part of it."""
         return ref.result_owner is self
 
     def ask(self) -> None:
-        """Has Ray bring the answer."""
+        """Requests the answer from Ray."""
         if self._held is None and self._weak is not None:
             self._held, self._weak = self._weak(), None
         self._process.pending[self] = None
@@ -158,7 +158,7 @@ class RayTask:
         fetch_value(self.ray_ref, self._came)
 
     def settle(self, answer: Any) -> None:
-        """Gives the ref what has come, where refs are filled."""
+        """Fills the ref with an answer; on the thread that fills refs."""
         self._process.pending.pop(self, None)
         ref, read, actor = self._mine(), self._read, self.actor
         # A result keeps no actor alive.
@@ -168,10 +168,10 @@ class RayTask:
         if isinstance(answer, _RAY_ERROR):
             answer = FailedAnswer(self._translated(answer, actor))
         if self._is_stopped:
-            _give_up(ref)  # whatever it came to in the end
+            _give_up(ref)  # whatever the answer is
             return
         if self._deadline is not None and self.is_late:
-            # It came too late, before the timer could say so.
+            # It came after the deadline and before the timer.
             answer = FailedAnswer(late_error(self._where, self._deadline))
         if ref is None:
             return
@@ -188,12 +188,12 @@ class RayTask:
             self.on_done()
 
     def _load_again(self) -> Any:
-        """Has Ray make the value once more, as it was produced."""
+        """Loads the value again, as it was produced."""
         answer = ray.get(self.ray_ref)
         return unpickle_value(answer) if type(answer) is PickledValue else answer
 
     def fail(self, error: BaseException) -> None:
-        """Gives the ref an error that is no answer; nobody has to look at it."""
+        """Fails the ref without an answer; asyncio does not log an unread error."""
         self._process.pending.pop(self, None)
         ref = self._mine()
         self._held = self._weak = None
@@ -205,11 +205,7 @@ class RayTask:
             self.on_done()
 
     def is_due(self, deadline: Deadline) -> None:
-        """Ends the call when its time is over, wherever it is by then.
-
-        Args:
-            deadline: Its deadline; what it has made has inherited that.
-        """
+        """Ends the call at its deadline, which the calls that it makes inherit."""
         ref = self._mine()
         if ref is None or ref.done():
             return
@@ -220,11 +216,11 @@ class RayTask:
 
     @property
     def is_late(self) -> bool:
-        """Whether it has a deadline that is over."""
+        """Whether its deadline has passed."""
         return self._deadline is not None and self.time_left(None) == 0
 
     def expire(self) -> None:
-        """Its time is over; where refs are filled."""
+        """Fails the ref at the deadline; on the thread that fills refs."""
         if self not in self._process.pending or self._deadline is None:
             return  # it was answered
         ref, error = self._mine(), late_error(self._where, self._deadline)
@@ -233,17 +229,16 @@ class RayTask:
         if self._is_stopped:
             _give_up(ref)
         elif ref is not None:
-            with suppress(asyncio.InvalidStateError):  # it is just being answered
+            with suppress(asyncio.InvalidStateError):  # the answer has just arrived
                 ref.set_exception(error)
                 self.on_done()
 
     # The owner of the ref's result.
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
-        """Stops the call; True if it is told when it has ended; see ResultOwner.
+        """Cancels the call; returns True if its end is reported; see ResultOwner.
 
-        Ray answers for an ``async def`` when that has ended, and at once for one that
-        has not begun.
+        Ray answers for an ``async def`` at its end, or at once if it has not begun.
         """
         del call
         if self.pending_call is None or not self.pending_call.ends_later:
@@ -255,7 +250,7 @@ class RayTask:
         return True
 
     def _drop(self, *, recursive: bool) -> None:
-        """Stops the call, and waits for no answer any more."""
+        """Cancels the call, and no longer waits for its answer."""
         self._held = None
         self._process.pending.pop(self, None)
         if self._is_stopped:
@@ -263,27 +258,27 @@ class RayTask:
         if self.pending_call is None or self.pending_call.sent_at is None:
             self._stop(recursive=recursive)
             return
-        # An actor that keeps order would wait for the number of a call that was taken
-        # back before it left, and then count as unavailable.
+        # An ordered actor would wait for the number of a call that was cancelled before
+        # it was sent, and then count as unavailable.
         wait = self.pending_call.sent_at + _SURELY_SENT - time.monotonic()
         if wait <= _SURELY_SENT and (self.actor is None or self.actor.is_ready):
             stop = partial(self._stop, recursive=recursive)
             self._process.after(max(wait, 0.0), stop)
 
     def _stop(self, *, recursive: bool) -> None:
-        if ray.is_initialized():  # else it has ended with everything
-            with suppress(TypeError, ValueError):  # what was put is no call
+        if ray.is_initialized():  # else it has ended with the cluster
+            with suppress(TypeError, ValueError):  # a value that was put is not a call
                 ray.cancel(self.ray_ref, recursive=recursive)
 
     def label_of(self, call: int) -> str:
-        """What the call is called in messages; see ResultOwner."""
+        """Returns the name of the call in messages; see ResultOwner."""
         del call  # it has no number
         return self._where
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """From now on the call is cancelled if nobody holds the ref; see ResultOwner.
+        """Cancels the call when the ref is no longer held; see ResultOwner.
 
-        One that came from another process may be held there.
+        A ref from another process may be held there.
         """
         if self.is_of(ref) and self._held is not None and not self._is_borrowed:
             self._held = None
@@ -294,7 +289,7 @@ class RayTask:
         self._process.watch(ref, then)
 
     def name(self) -> bytes:
-        """Ray's id of the result; of a part of it, another one; see ResultOwner."""
+        """Returns Ray's id of the result, or a new one for a part; see ResultOwner."""
         own: bytes = self.ray_ref.binary()
         if not self._is_named:
             self._is_named = True
@@ -302,7 +297,7 @@ class RayTask:
         return own + next(_numbers).to_bytes(4, "big")
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """How a ref is pickled, so that Ray counts it; see ResultOwner."""
+        """Reduces a ref so that Ray counts it; see ResultOwner."""
         check_pickled_by_ray("a ref")
         return self._process.entry_points.ref, (ray_ref_of(ref),)
 
@@ -320,7 +315,7 @@ class RayTask:
             raise RuntimeError(_WOULD_BLOCK)
         deadline = None if timeout is None else time.monotonic() + timeout
         if is_whole:
-            # Ray is told that this worker waits, and lends its CPUs to others.
+            # Ray notices that this worker waits, and gives its CPUs to others.
             limit = self.time_left(timeout)
             ready = self._is_there(limit)
             if not ready and limit == timeout:
@@ -338,7 +333,7 @@ class RayTask:
             raise GetTimeoutError(TOO_LATE)
 
     def _wait_for_several(self, several: CombinedRef, timeout: float | None) -> None:
-        """Blocks this thread until some refs are as somebody waits for them."""
+        """Blocks this thread until a combined ref is done."""
         process = self._process
         deadline = None if timeout is None else time.monotonic() + timeout
         while not several.done():
@@ -357,15 +352,15 @@ class RayTask:
                 raise GetTimeoutError(TOO_LATE)
 
     def _is_there(self, timeout: float | None) -> bool:
-        """Whether it is done within some seconds, as far as Ray is concerned.
+        """Whether Ray has the result within some seconds.
 
         Raises:
-            TaskCancelledError: The method whose code waits was cancelled.
+            TaskCancelledError: The waiting call was cancelled.
         """
         return bool(_ready_of([self], timeout))
 
     def time_left(self, timeout: float | None) -> float | None:
-        """How long it is waited for: until the call's own time is over, if sooner."""
+        """Returns the timeout, or the time until the deadline if that is less."""
         if self._deadline is None:
             return timeout
         left = max(0.0, self._deadline[0] - time.monotonic())
@@ -379,7 +374,7 @@ class RayTask:
         return self._weak() if self._weak is not None else self._held
 
     def _came(self, answer: Any) -> None:
-        """On a thread of Ray's."""
+        """Passes the answer on; on a Ray thread."""
         self._process.post(self.settle, answer)
 
     def _fetched(self) -> Any:
@@ -396,7 +391,7 @@ class RayTask:
 
 
 def _whole(ref: ObjectRef[Any]) -> RayTask | None:
-    """What a ref is the whole of, if Ray knows it."""
+    """Returns the task of a ref, if the ref is its whole result and Ray has it."""
     task = ref.result_owner
     is_whole = (
         isinstance(task, RayTask) and task.is_of(ref) and task.ray_ref is not None
@@ -405,25 +400,25 @@ def _whole(ref: ObjectRef[Any]) -> RayTask | None:
 
 
 def _first_of(tasks: Iterable[RayTask], timeout: float | None) -> list[RayTask]:
-    """Those that are done first, or whose own time is over; none if it takes longer."""
-    given = list(tasks)
-    limits = [task.time_left(timeout) for task in given]
+    """Returns the first tasks that are done or late; none after the timeout."""
+    waiting = list(tasks)
+    limits = [task.time_left(timeout) for task in waiting]
     limit = min((limit for limit in limits if limit is not None), default=None)
-    ready = _ready_of(given, limit)
-    return ready or [task for task in given if task.time_left(None) == 0]
+    ready = _ready_of(waiting, limit)
+    return ready or [task for task in waiting if task.time_left(None) == 0]
 
 
 def _ready_of(tasks: list[RayTask], timeout: float | None) -> list[RayTask]:
-    """Which of them are done as soon as one is, as far as Ray is concerned.
+    """Waits until Ray has the result of one of the tasks; returns the finished ones.
 
     Raises:
-        TaskCancelledError: The method whose code waits was cancelled.
+        TaskCancelledError: The waiting call was cancelled.
     """
     by_ref = {task.ray_ref: task for task in tasks}
     try:
         ready, _ = ray.wait([*by_ref], timeout=timeout, fetch_local=False)
     except KeyboardInterrupt:
-        # Ray interrupts waits of a cancelled call so, and of methods nothing else.
+        # In methods, only Ray interrupts, to end the waits of a cancelled call.
         if ray.get_runtime_context().get_actor_id() is None:
             raise
         if all(task.time_left(None) != 0 for task in tasks):
@@ -433,11 +428,7 @@ def _ready_of(tasks: list[RayTask], timeout: float | None) -> list[RayTask]:
 
 
 class FailedAnswer:
-    """An error of actorlib's in the place of an answer.
-
-    Args:
-        error: The error.
-    """
+    """An error of actorlib in the place of an answer."""
 
     __slots__ = ("error",)
 
@@ -446,10 +437,10 @@ class FailedAnswer:
 
 
 class FunctionTask(RayTask):
-    """Fills the ref of a call of a function, whose process may be ended."""
+    """Fills the ref of a call of a function."""
 
     def force_cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Ends the process that runs it."""
+        """Ends the process that runs the call."""
         del call
         self._held = None
         self._process.pending.pop(self, None)
@@ -457,10 +448,10 @@ class FunctionTask(RayTask):
 
 
 def ray_ref_of(ref: ObjectRef[Any]) -> Any:
-    """Gives Ray's ref of what a ref stands for.
+    """Returns Ray's ref for a ref.
 
     Raises:
-        UnsupportedOptionError: It is made of several that are not there yet.
+        UnsupportedOptionError: It combines several results that do not exist yet.
     """
     task = ref.result_owner
     if isinstance(task, RayTask) and task.is_of(ref) and task.ray_ref is not None:
@@ -472,13 +463,13 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
     if ref.done():
         return _put_result(ref)
     raise UnsupportedOptionError(
-        f"{ref!r} is made of several results, or of items of a generator, that are not "
-        "there yet, and Ray knows no such ref: await it first"
+        f"{ref!r} combines several results, or items of a generator, that are not "
+        "finished, and Ray has no such ref: await it first"
     )
 
 
 def _put_result(ref: ObjectRef[Any]) -> Any:
-    value = ref.result()  # it raises what there is to raise
+    value = ref.result()  # raises its error
     kept = ref.kept_value
     if kept is not None:
         value = kept[0]()
@@ -487,26 +478,26 @@ def _put_result(ref: ObjectRef[Any]) -> Any:
 
 
 def _sent_part(owner: PartsOwner, part: ObjectRef[Any]) -> Any:
-    """Gives Ray's ref of a part of a result, which does not have to be there.
+    """Returns Ray's ref for a part of a result, which may not exist yet.
 
-    Ray's refs of results are whole ones here: a task takes the part out.
+    Ray's refs stand for whole results here, so a Ray task extracts the part.
     """
     whole = _whole(owner.whole)
     if whole is None or owner.split is None:
         return _put_result(part)
-    part.add_done_callback(mark_seen)  # what it is sent to fails with its error
+    part.add_done_callback(mark_seen)  # the call that it is sent to fails, too
     take = ray.remote(num_cpus=0, max_retries=-1)(take_part)
     name = f"part {part.call} of {owner.split.where}"
-    given = (whole.ray_ref, *owner.split, part.call)
+    args = (whole.ray_ref, *owner.split, part.call)
     return outside_of_pickling(
-        lambda: take.options(name=name).remote(*given, is_client=is_client())
+        lambda: take.options(name=name).remote(*args, is_client=is_client())
     )
 
 
 def take_part(
     whole: Any, count: int, where: str, place: int, *, is_client: bool
 ) -> Any:
-    """Takes a part out of a result, in a worker of Ray's; see ``RayTask.part_of``."""
+    """Extracts a part of a result, in a Ray worker."""
     split = ResultSplit(count, where)
     try:
         part = split.part(unpickle_value(whole), place)
@@ -516,7 +507,7 @@ def take_part(
 
 
 def tasks_among(values: Iterable[object]) -> Iterator[RayTask]:
-    """What refs among some values come from, as far as that is known here."""
+    """Yields the tasks of the refs among some values."""
     for value in values:
         if type(value) in REFS:
             task = cast("ObjectRef[Any]", value).result_owner
@@ -539,18 +530,18 @@ def _give_up(ref: ObjectRef[Any] | None) -> None:
 
 
 def _nothing() -> None:
-    """What there is to be revoked of a ref that is not awaited any more."""
+    """Does nothing."""
 
 
 class PendingCall(NamedTuple):
-    """A call of an actor that has no answer yet.
+    """An unanswered call of an actor.
 
     Attributes:
-        method: What was called.
-        sent_at: When it was sent, if later calls of its actor wait for it; never, if
-            that depends on its arguments.
-        waits: What its arguments come from, as far as that is known here.
-        ends_later: Whether one that is cancelled while it runs may clean up first.
+        method: The method.
+        sent_at: When it was sent, if later calls of its actor wait for it; infinite if
+            it waits for its arguments.
+        waits: The tasks of its arguments, as far as known.
+        ends_later: Whether it may clean up first when it is cancelled.
     """
 
     method: str

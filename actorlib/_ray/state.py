@@ -1,8 +1,8 @@
 """Reports the state of a cluster: its actors, calls, groups and machines.
 
-Ray does not say what something waits for; then this says what it asks, and what each
-machine has. Machines tell the cluster now and then, so that may be a second old. Here,
-too, actors are found by name, and it is said whether a machine could ever hold one.
+Ray does not report what a request waits for, so this reports the request and the free
+resources of each machine. Machines report periodically, so these may be a second old.
+This file also finds actors by name, and checks whether any machine could hold one.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _STATES = {
 
 
 def infos_of(job: str, held: Container[str]) -> list[ActorInfo]:
-    """Every actor of a job that lives, or that somebody here still holds.
+    """Returns the living actors of a job, and the dead ones with handles here.
 
     Args:
         job: Its id in hex.
-        held: The ids in hex of those that are held here.
+        held: The ids in hex of the actors with handles here.
     """
     return [
         info_of(actor, row)
@@ -56,21 +56,12 @@ def infos_of(job: str, held: Container[str]) -> list[ActorInfo]:
 
 
 def state_of(row: Mapping[str, Any]) -> str:
-    """Translates Ray's state of an actor.
-
-    Args:
-        row: What Ray tells of it.
-    """
+    """Translates the state in Ray's row of an actor."""
     return _STATES.get(row["State"], "pending")
 
 
 def info_of(actor: str, row: Mapping[str, Any]) -> ActorInfo:
-    """Describes one actor.
-
-    Args:
-        actor: Its id in hex.
-        row: What Ray tells of it.
-    """
+    """Translates Ray's row of an actor."""
     cause: Any = row.get("DeathCause")
     return ActorInfo(
         actor_id=actor,
@@ -100,54 +91,54 @@ _OF_RAY = ("node:", "object_store_memory", "bundle_group_", "accelerator_type:")
 
 
 class ClusterNodes:
-    """Knows what the machines have; asks again when none is large enough."""
+    """Caches the resources of the machines; reads them again when none is enough."""
 
     def __init__(self) -> None:
-        self._found: list[dict[str, float]] = []
+        self._nodes: list[dict[str, float]] = []
 
     def fault(
         self, label: str, options: CommonOptions
     ) -> ActorUnschedulableError | None:
-        """Why no machine could ever hold an actor or a call; None if one could.
+        """Returns why no machine could ever hold an actor or a call, or None.
 
         Args:
             label: The name of its class or function.
-            options: What it asks for.
+            options: Its options.
         """
-        asked = dict(wanted(options.request, options.accelerator_type))
-        if not asked or options.group is not None or self._fits(asked):
+        amounts = dict(wanted(options.request, options.accelerator_type))
+        if not amounts or options.group is not None or self._fits(amounts):
             return None
-        self._found = [node["Resources"] for node in ray.nodes() if node.get("Alive")]
-        if self._fits(asked):
+        self._nodes = [node["Resources"] for node in ray.nodes() if node.get("Alive")]
+        if self._fits(amounts):
             return None
         model = options.accelerator_type
         of_model = f" of the type {model}" if model else ""
-        there = "; ".join(sorted({_told(node) for node in self._found}))
+        there = "; ".join(sorted({_resources_of(node) for node in self._nodes}))
         return ActorUnschedulableError(
             f"{label} asks {options.request}{of_model}; the machines of this cluster "
             f"have {there}. Ask for less, add a machine, or wait for one: "
             "init(infeasible='wait')"
         )
 
-    def _fits(self, asked: Mapping[str, float]) -> bool:
+    def _fits(self, amounts: Mapping[str, float]) -> bool:
         return any(
-            all(node.get(name, 0) >= amount for name, amount in asked.items())
-            for node in self._found
+            all(node.get(name, 0) >= amount for name, amount in amounts.items())
+            for node in self._nodes
         )
 
 
 def wanted(request: Resources, model: str | None) -> list[tuple[str, float]]:
-    """What a machine has to have, in Ray's amounts."""
-    asked = [
+    """Returns a request in Ray's amounts."""
+    amounts = [
         (name, float(amount) if name == MEMORY else amount / UNITS)
         for name, amount in request.amounts.items()
-        if name != GPU_MEMORY  # it is refused where an actor is made
+        if name != GPU_MEMORY  # it is refused when an actor is created
     ]
-    return [*asked, (f"accelerator_type:{model}", 0.001)] if model else asked
+    return [*amounts, (f"accelerator_type:{model}", 0.001)] if model else amounts
 
 
 def granted(amounts: Mapping[str, Any]) -> dict[str, float]:
-    """Amounts of a cluster without those that Ray keeps for itself."""
+    """Returns the amounts of a cluster without Ray's internal ones."""
     return {
         name: amount
         for name, amount in amounts.items()
@@ -156,16 +147,15 @@ def granted(amounts: Mapping[str, Any]) -> dict[str, float]:
 
 
 def named(name: str, amount: float) -> str:
-    """An amount with its name, as users read it."""
     return f"{name}={format_counted(name, amount)}"
 
 
-def _told(node: Mapping[str, float]) -> str:
+def _resources_of(node: Mapping[str, float]) -> str:
     listed = [named(name, amount) for name, amount in sorted(granted(node).items())]
     return ", ".join(listed) or "nothing"
 
 
-_LATELY = "free, as the machines told last"
+_LATELY = "free, by the last reports of the machines"
 
 
 class Node(NamedTuple):
@@ -173,9 +163,9 @@ class Node(NamedTuple):
 
     Attributes:
         node: Ray's id of it.
-        address: Where it is.
-        free: What nobody held when it told last.
-        total: What it has.
+        address: Its address.
+        free: Its free resources at its last report.
+        total: Its resources.
     """
 
     node: str
@@ -192,11 +182,11 @@ class Node(NamedTuple):
 
 
 class Explainer:
-    """Explains what actors and groups wait for, or where they are.
+    """Explains the requests and the machines of actors and groups.
 
     Args:
-        query: How it asks what Ray knows.
-        nodes: What the machines have.
+        query: Runs queries about the cluster.
+        nodes: The resources of the machines.
     """
 
     def __init__(self, query: ClusterQuery, nodes: ClusterNodes) -> None:
@@ -204,7 +194,7 @@ class Explainer:
         self._nodes = nodes
 
     def actor(self, actor: Actor) -> str:
-        """Where an actor is, or what it asks as long as it is nowhere."""
+        """Describes the machine of an actor, or its request before its placement."""
         label = actor.label
         if actor.creation_error is not None:
             return f"{label} was never made: {actor.creation_error}"
@@ -214,21 +204,21 @@ class Explainer:
             return f"{label} is dead: {how}"
         if state == "alive":
             return (
-                f"{label} is alive on the machine {node}, in the process {pid}; which "
-                "devices it holds, Ray tells that process alone (get_gpu_ids())"
+                f"{label} is alive on the machine {node}, in the process {pid}; only "
+                "that process knows its devices (get_gpu_ids())"
             )
         asks = (
             f"asks {actor.requested}"
             if actor.requested
-            else "was made by somebody else"
+            else "was created by another process"
         )
         return (
-            f"{label} is {state} and {asks}. What it waits for, Ray does not tell; "
+            f"{label} is {state} and {asks}. Ray does not report what it waits for; "
             f"{_LATELY}: {self._free()}"
         )
 
     def survey(self, label: str, options: ActorOptions) -> str:
-        """Which machines an actor could go to now."""
+        """Describes the machines that have room for an actor now."""
         try:
             refuse(label, options)
         except UnsupportedOptionError as error:
@@ -237,13 +227,13 @@ class Explainer:
         if fault is not None:
             return str(fault)
         if options.group is not None:
-            return f"{label} goes where its placement group is, if that has room"
-        asked = wanted(options.request, options.accelerator_type)
+            return f"{label} is placed in its placement group, if that has room"
+        amounts = wanted(options.request, options.accelerator_type)
         machines: list[Node] = self._query(nodes_now)
         fit = [
             machine
             for machine in machines
-            if all(machine.free.get(name, 0) >= amount for name, amount in asked)
+            if all(machine.free.get(name, 0) >= amount for name, amount in amounts)
         ]
         asks = f"{label} asks {options.request}"
         if not fit:
@@ -251,11 +241,11 @@ class Explainer:
         return f"{asks}; Ray chooses among those that have it {_LATELY}: {_listed(fit)}"
 
     def group(self, group: str) -> str:
-        """Where the bundles of a group are, or what it asks as long as it waits."""
+        """Describes the machines of a group, or its request while it waits."""
         table: Mapping[str, Any] = ray.util.placement_group_table()
         row = table.get(group)
         if row is None or row["state"] == "REMOVED":
-            return f"the placement group {group} was removed, or there never was one"
+            return f"the placement group {group} was removed, or never existed"
         label = f"the placement group {row['name'] or group}"
         bundles = {n: _amounts(bundle) for n, bundle in row["bundles"].items()}
         if row["state"] == "CREATED":
@@ -278,11 +268,7 @@ class Explainer:
 
 
 def pending_calls(pending: Iterable[object]) -> Iterator[CallInfo]:
-    """The calls of actors that have no answer yet, in their order.
-
-    Args:
-        pending: What this process has asked.
-    """
+    """Yields the unanswered calls of actors among requests, in order."""
     held_up: set[str] = set()
     for task in pending:
         if (
@@ -308,7 +294,7 @@ def pending_calls(pending: Iterable[object]) -> Iterator[CallInfo]:
 
 
 def nodes_now() -> list[Node]:
-    """The machines of the cluster, as they told last."""
+    """Returns the machines of the cluster, by their last reports."""
     free = free_by_node()
     return [
         Node(
@@ -323,7 +309,7 @@ def nodes_now() -> list[Node]:
 
 
 def _describe_actor(actor: str) -> tuple[str, str, int, str]:
-    """State, machine, process and end of an actor."""
+    """Returns the state, machine, process and end of an actor."""
     row = actor_table().get(actor)
     if row is None:
         return "pending", "", 0, ""
@@ -340,12 +326,12 @@ def _amounts(bundle: Mapping[str, float]) -> str:
 
 
 class FoundActor(NamedTuple):
-    """An actor that was found by its name.
+    """An actor that was found by name.
 
     Attributes:
-        handle: Ray's.
+        handle: Ray's handle.
         interface: Its methods.
-        traits: What callers have to know of its options.
+        traits: The options that callers need.
     """
 
     handle: Any
@@ -354,23 +340,19 @@ class FoundActor(NamedTuple):
 
 
 class ActorDirectory:
-    """Finds actors by name, and lists them.
-
-    Args:
-        query: How it asks what Ray knows.
-    """
+    """Finds actors by name, and lists them."""
 
     def __init__(self, query: ClusterQuery) -> None:
         self._query = query
 
     def find(self, name: str, namespace: str) -> FoundActor:
-        """The actor of a name.
+        """Finds the actor of a name.
 
         Raises:
-            ActorNotFoundError: None has that name, or one that actorlib has not made.
+            ActorNotFoundError: No actor of actorlib has that name.
         """
-        # Ray's own verb would have a client server hold it until this program ends.
-        handle, interface, traits = self._query(_found, name, namespace)
+        # With ray.get_actor, a client server would hold it until this program ends.
+        handle, interface, traits = self._query(_find, name, namespace)
         if handle is None:
             raise ActorNotFoundError(
                 f"no living actor is called {name!r} in the namespace {namespace!r}; "
@@ -384,12 +366,11 @@ class ActorDirectory:
         return FoundActor(handle, interface, traits)
 
     def names(self) -> list[tuple[str, str]]:
-        """Who answers to a name: namespaces and names."""
+        """Lists the namespaces and names of actors."""
         rows = ray.util.list_named_actors(all_namespaces=True)
         return [(row["namespace"], row["name"]) for row in rows]
 
     def infos(self, job: str, held: set[str]) -> list[ActorInfo]:
-        """What is known of each actor of a job; see ``infos_of``."""
         return self._query(infos_of, job, held)
 
     def _others(self, namespace: str) -> str:
@@ -397,10 +378,10 @@ class ActorDirectory:
         return ", ".join(sorted(there)) or "none"
 
 
-def _found(name: str, namespace: str) -> tuple[Any, Any, Any]:
+def _find(name: str, namespace: str) -> tuple[Any, Any, Any]:
     try:
         handle = ray.get_actor(name, namespace)
     except ValueError:
         return None, None, None
-    made = class_of(handle)
-    return handle, getattr(made, "interface", None), getattr(made, "traits", None)
+    cls = class_of(handle)
+    return handle, getattr(cls, "interface", None), getattr(cls, "traits", None)

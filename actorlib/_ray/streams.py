@@ -1,8 +1,7 @@
-"""Reads a stream of Ray's: the reader behind ``ObjectRefGenerator`` on Ray.
+"""Reads a Ray stream: the reader behind ``ObjectRefGenerator`` on Ray.
 
-Nothing is read ahead of whoever reads, as Ray lets a held back producer go on when an
-item is read. When somebody waits, Ray is asked for the next ref, which does not have to
-be there, and calls back when it is.
+It does not read ahead, as Ray lets a producer continue when an item is read. A waiting
+reader requests the next ref, which may not exist yet, and Ray calls back when it does.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ _END = cast("type[Exception]", ray.exceptions.ObjectRefStreamEndOfStreamError)
 
 
 class RayStreamReader:
-    """Reads one of Ray's generators; offers what StreamReader offers.
+    """Reads a Ray generator, with the interface of StreamReader.
 
     Args:
-        process: Where its refs are filled.
-        generator: Ray's.
-        where: What was called, for messages.
-        actor: Whose method it is, if it is one's.
-        pending_call: What is known of the call; see RayTask.
-        is_detached: Whether the call goes on when nobody reads any more.
+        process: Fills its refs.
+        generator: Ray's generator.
+        where: The method or function, for messages.
+        actor: The actor, for a method.
+        pending_call: The state of the call; see RayTask.
+        is_detached: Whether the call continues without a reader.
 
     Attributes:
         completed: The whole call: its value is the number of items.
@@ -76,7 +75,7 @@ class RayStreamReader:
         )
         self.completed: ObjectRef[int] = self._task.ref()
         self.completed.bind(self, 0)
-        self.completed.add_done_callback(mark_seen)  # the last item tells of an error
+        self.completed.add_done_callback(mark_seen)  # the last item has the error
         self.completed.add_done_callback(self._pass_on)
         self._task.on_done = self._whole_done
 
@@ -84,16 +83,16 @@ class RayStreamReader:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether every item was taken and none will come."""
+        """Whether all items were taken and no item will come."""
         return self._is_over and not self._items and not self._unfetched
 
     def take(self) -> ObjectRef[Any] | None:
-        """The next item; None if there is none now."""
+        """Returns the next item, or None if there is none now."""
         with self._lock:
             return self._items.popleft() if self._items else None
 
     def arrival(self) -> ObjectRef[None]:
-        """Done when there is an item to be taken, or the end."""
+        """Returns a ref that is done when there is an item, or at the end."""
         with self._lock:
             if self._arrival is not None:
                 return self._arrival
@@ -108,7 +107,7 @@ class RayStreamReader:
         return arrival
 
     def whole(self, reader: object) -> ObjectRef[int]:
-        """The whole call, as a ref that keeps its reader; see StreamReader."""
+        """Returns the ref of the whole call; it holds the reader; see StreamReader."""
         with self._lock:
             if self._whole is None:
                 self._whole = WholeCall(self.completed, self)
@@ -120,9 +119,9 @@ class RayStreamReader:
             self._whole.update()
 
     def drop(self) -> None:
-        """Nobody reads any more: the call is cancelled, unless it is detached.
+        """Ends the reading: cancels the call, unless it is detached.
 
-        What a detached one makes is thrown away by Ray.
+        Ray discards further items of a detached one.
         """
         if not self._is_over and not self.is_detached:
             self.completed.cancel()
@@ -131,27 +130,27 @@ class RayStreamReader:
             self._unfetched.clear()
             items, self._items = self._items, deque()
             self._is_over = True
-        del items  # not before: it may be the end of the user's own objects
+        del items  # outside of the lock: this may run the user's destructors
         self._arrived()
 
     def drop_soon(self) -> None:
-        """The same, from a destructor."""
+        """Does the same later, for destructors."""
         self._process.post(self.drop)
 
     def done(self) -> bool:
-        """Whether the end has come."""
+        """Whether the stream has ended."""
         return self._is_over
 
     # The owner of its refs' results; items have owners of their own.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops the call; what was not taken is gone; see ResultOwner."""
+        """Cancels the call, and drops items that were not taken; see ResultOwner."""
         del call
         self._task.cancel(0, recursive=recursive)
         self._give_up(TaskCancelledError("the call was cancelled"))
 
     def is_due(self, deadline: Deadline) -> None:
-        """Ends the call when its time is over; see RayTask."""
+        """Ends the call at its deadline; see RayTask."""
         self._task.is_due(deadline)
         self.completed.add_done_callback(self._late)
 
@@ -162,7 +161,7 @@ class RayStreamReader:
                 self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        """What was not taken is gone; the end says why."""
+        """Drops the items that were not taken, and ends with an error."""
         with self._lock:
             self._unfetched.clear()
             items, self._items = self._items, deque()
@@ -172,12 +171,12 @@ class RayStreamReader:
         self._arrived()
 
     def label_of(self, call: int) -> str:
-        """What the call is called in messages; see ResultOwner."""
+        """Returns the name of the call in messages; see ResultOwner."""
         del call  # its own refs have no number
         return self._where
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """Nothing: a stream ends by itself when nobody reads; see ResultOwner."""
+        """Does nothing: ``drop`` ends a stream without a reader; see ResultOwner."""
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see ResultOwner."""
@@ -188,17 +187,17 @@ class RayStreamReader:
         self._task.wait(ref, timeout)
 
     def name(self) -> bytes:
-        """An id for what a ref stands for; see ResultOwner."""
+        """Makes an id for a ref; see ResultOwner."""
         return self._task.name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """How a ref is pickled into a value that is being sent; see ResultOwner."""
+        """Reduces a ref for pickle; see ResultOwner."""
         return self._task.travel(ref)
 
-    # What comes.
+    # Items.
 
     def _ask(self) -> None:
-        """Has Ray call back with the next item; under the lock."""
+        """Requests the next item from Ray; under the lock."""
         self._is_asking = True
         if self._unfetched:
             ref = self._unfetched.popleft()
@@ -207,11 +206,11 @@ class RayStreamReader:
             fetch(peek_item(self._generator), partial(self._post, None))
 
     def _post(self, ref: Any, answer: Any) -> None:
-        """On a thread of Ray's."""
+        """Passes an item on; on a Ray thread."""
         self._process.post(self._came, ref, answer)
 
     def _came(self, ref: Any, answer: Any) -> None:
-        if self._task.is_late:  # before the timer could say so
+        if self._task.is_late:  # the timer may not have run yet
             self._task.expire()
         with self._lock:
             self._is_asking = False
@@ -241,7 +240,7 @@ class RayStreamReader:
         self._items.append(item.filled(answer))
 
     def _end(self) -> None:
-        """Nothing more is read; what the call itself came to may be an error still."""
+        """Ends the reading; the call itself may still fail."""
         self._is_ending = True
         if self.completed.done():
             self._close()
@@ -256,14 +255,14 @@ class RayStreamReader:
             if self._is_over:
                 return
             self._is_over = True
-            is_cut = self.completed.cancelled()  # whoever did so has said why
+            is_cut = self.completed.cancelled()  # the error was added then
             error = None if is_cut else self.completed.exception()
             if error is not None and not self._has_failed:
                 self._items.append(self._failed(error))
         self._arrived()
 
     def _completed(self, answer: Any) -> Any:
-        """What the whole call came to: everything that it has made is there now."""
+        """Reads the remaining items at the end of the call."""
         with self._lock:
             while not self._is_over and (ref := self._read()) is not None:
                 self._unfetched.append(ref)
@@ -274,7 +273,7 @@ class RayStreamReader:
     def _failed(self, error: BaseException) -> ObjectRef[Any]:
         task = RayTask(self._process, self._task.ray_ref, self._where)
         ref = task.filled(FailedAnswer(error))
-        ref.exception()  # the reader is told, or nobody wants to know
+        ref.exception()  # asyncio does not log it if no reader is left
         return ref
 
     def _arrived(self) -> None:

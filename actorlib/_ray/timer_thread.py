@@ -1,7 +1,6 @@
 """Calls back at given times: one thread for all calls of a process.
 
-It is there as soon as a call has a deadline, in a process with an event loop and in one
-without.
+It starts with the first deadline, in processes with and without an event loop.
 """
 
 from __future__ import annotations
@@ -23,11 +22,8 @@ _log = logging.getLogger("actorlib")
 class Timer:
     """A callback that is due at one time.
 
-    Args:
-        callback: What is called, on the thread of the timers.
-
     Attributes:
-        callback: The same; None once it is discarded, as its time may be far.
+        callback: The function; None after ``discard``, as the timer may stay for long.
     """
 
     __slots__ = ("callback",)
@@ -47,15 +43,15 @@ class TimerThread:
         self._is_stopped = False
 
     def __len__(self) -> int:
-        """Counts the timers that are kept, those that were discarded included."""
+        """Counts the timers, with discarded ones."""
         return len(self._timers)
 
     def add(self, when: float, callback: Callable[[], object]) -> Timer:
         """Sets a timer.
 
         Args:
-            when: When, by ``time.monotonic()``; at once if that is over.
-            callback: What is called, on the thread of the timers.
+            when: The time, by ``time.monotonic()``.
+            callback: The function; it is called on the thread of the timers.
         """
         timer = Timer(callback)
         with self._changed:
@@ -71,13 +67,13 @@ class TimerThread:
         return timer
 
     def discard(self, timer: Timer) -> None:
-        """Cancels a timer, if it was not called yet."""
+        """Cancels a timer, if it is not called yet."""
         with self._changed:
             timer.callback = None
             self._timers.discard(timer)
 
     def stop(self) -> None:
-        """Stops the thread; no timer is called any more."""
+        """Stops the thread; no further timer is called."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify()
@@ -92,11 +88,11 @@ class TimerThread:
                     continue
                 try:
                     callback()
-                except Exception:  # noqa: BLE001  # it must not silence the others
+                except Exception:  # noqa: BLE001  # the other timers have to run
                     _log.exception("a call could not be ended in time")
 
     def _wait(self) -> list[Timer]:
-        """Waits for timers whose time has come; none at the end."""
+        """Waits for due timers; returns none at the end."""
         with self._changed:
             while not self._is_stopped:
                 now = time.monotonic()

@@ -1,7 +1,7 @@
-"""Makes the engine of a worker, as soon as Ray brings something to it.
+"""Makes the engine of a worker when it is first needed.
 
-Whatever Ray brings to a process first, a host, a handle or a ref, an engine is there
-for it: the owner's was started by ``init()``, a worker's is made when it is needed.
+That is when Ray first sends a host, a handle or a ref to the process. The owner's
+engine is started by ``init()``.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
 
 def receive_actor(handle: Any, traits: ActorTraits) -> ActorId:
-    """The id of an actor whose handle was sent to this process."""
+    """Returns the id of an actor whose handle was sent to this process."""
     return engine_here().key_of(handle, traits)
 
 
 def receive_ref(ray_ref: Any) -> ObjectRef[Any]:
-    """The ref of something that was sent to this process."""
+    """Returns the ref of a Ray ref that was sent to this process."""
     return engine_here().ref_of(ray_ref)
 
 
 def engine_here() -> RayEngine:
-    """The engine of this process; it is made in a worker that has none.
+    """Returns the engine of this process; makes it in a worker.
 
     Raises:
         RuntimeError: This is the user's program, and no runtime runs on Ray.
@@ -59,7 +59,7 @@ def engine_here() -> RayEngine:
         install_serializers()
         set_engine(engine)
     if not isinstance(engine, RayEngine):
-        raise RuntimeError(  # noqa: TRY004  # the moment is wrong, and no argument
+        raise RuntimeError(  # noqa: TRY004  # the time is wrong, not an argument
             "this came from an actor on Ray, and no runtime is running on Ray here: "
             "write 'async with actorlib.init(engine=\"ray\"):' around the code that "
             "uses it"
@@ -68,7 +68,7 @@ def engine_here() -> RayEngine:
 
 
 def context_here(namespace: str = "default") -> RuntimeContext:
-    """Makes the runtime context of this process from what Ray knows."""
+    """Makes the runtime context of this process from that of Ray."""
     context = ray.get_runtime_context()
     ids: dict[str, list[Any]] = {} if is_client() else context.get_accelerator_ids()
     return RuntimeContext(
@@ -77,21 +77,21 @@ def context_here(namespace: str = "default") -> RuntimeContext:
         node_id=context.get_node_id(),
         worker_id=context.get_worker_id(),
         accelerator_ids={
-            kind: [int(i) if str(i).isdigit() else i for i in found]
-            for kind, found in ids.items()
+            kind: [int(i) if str(i).isdigit() else i for i in ids_of_kind]
+            for kind, ids_of_kind in ids.items()
         },
     )
 
 
 def begin_host(config: HostConfig, host: Any) -> tuple[type, ProcessState]:
-    """Makes this process an actor's, before any of the user's code is imported.
+    """Prepares this process for an actor, before the user's code is imported.
 
     Args:
-        config: What the actor is made from.
-        host: What holds the user's object, and knows its calls.
+        config: The configuration of the host.
+        host: The host.
 
     Returns:
-        What makes the user's object, and where refs are filled.
+        The user's class, and the state of this process.
     """
     engine = engine_here()
     loop = asyncio._get_running_loop()  # noqa: SLF001  # None, and no error, if there is none
@@ -109,11 +109,7 @@ def begin_host(config: HostConfig, host: Any) -> tuple[type, ProcessState]:
 
 
 def begin_function(runtime: RuntimeConfig) -> None:
-    """Makes this process one of the runtime's, for a call of a function.
-
-    Args:
-        runtime: What holds for the whole runtime.
-    """
+    """Prepares this process for a call of a function of a runtime."""
     engine = engine_here()
     if engine.runtime is not runtime:
         engine.runtime = runtime
@@ -124,20 +120,20 @@ ENTRY_POINTS = EntryPoints(receive_actor, receive_ref, begin_host, begin_functio
 
 
 def _context_of(config: HostConfig, host: Any) -> RuntimeContext:
-    known = context_here(config.runtime.namespace)
+    context_of_process = context_here(config.runtime.namespace)
     context = ray.get_runtime_context()
     return RuntimeContext(
-        namespace=known.namespace,
-        job_id=known.job_id,
-        node_id=known.node_id,
-        worker_id=known.worker_id,
+        namespace=context_of_process.namespace,
+        job_id=context_of_process.job_id,
+        node_id=context_of_process.node_id,
+        worker_id=context_of_process.worker_id,
         actor_id=context.get_actor_id(),
         actor_name=context.get_actor_name() or None,
         runtime_env=config.runtime_env,
         class_name=config.label,
         own=_own,
         process=host,
-        accelerator_ids=known.accelerator_ids,
+        accelerator_ids=context_of_process.accelerator_ids,
         resources=config.resources,
         was_current_actor_reconstructed=context.was_current_actor_reconstructed,
         group=config.group,
@@ -146,7 +142,7 @@ def _context_of(config: HostConfig, host: Any) -> RuntimeContext:
 
 
 def _own() -> ActorHandle[Any]:
-    """A handle of the actor whose code this is."""
+    """Makes a handle of this actor."""
     engine = engine_here()
     handle = ray.get_runtime_context().current_actor
     key = engine.key_of(handle, cast("ActorTraits", engine.traits))
@@ -154,7 +150,7 @@ def _own() -> ActorHandle[Any]:
 
 
 def _hide() -> None:
-    """Closes every accelerator that Ray has not given to this process."""
+    """Hides all accelerators that this process does not have."""
     for name in hidden_devices_variables(
         ray.get_runtime_context().get_accelerator_ids()
     ):
@@ -164,7 +160,7 @@ def _hide() -> None:
 def _work_in(directory: str) -> None:
     if not Path(directory).is_dir():
         raise NotADirectoryError(
-            f"working_dir={directory!r} is no directory of the machine "
+            f"working_dir={directory!r} is not a directory of the machine "
             f"{ray.util.get_node_ip_address()}: put it on storage that every machine "
             "of the cluster has, or install the code on them"
         )

@@ -1,16 +1,16 @@
-"""The same runtime for plain scripts: ``import actorlib.blocking as ray``.
+"""The blocking API for scripts: ``import actorlib.blocking as ray``.
 
 Everything has Ray's name, blocks until it is done, and may be called from any thread.
-The runtime starts by itself, in a thread with an event loop, and ends with the script;
-inside of an actor all of this speaks to the actor's own engine. What it gives (handles,
-refs, classes) is what ``actorlib`` itself gives.
+The runtime starts at first use, in a thread with an event loop, and ends with the
+script. In an actor, all of this uses the actor's own engine. Handles, refs and classes
+are the same as those of ``actorlib``.
 
 In the order in which to read it:
 
 * ``_options``, ``_init``: checks options, starts and ends the runtime.
-* ``_verbs``: ``get``, ``put``, ``wait`` and the other functions that block.
+* ``_verbs``: ``get``, ``put``, ``wait`` and the other functions.
 * ``util``, ``actor``, ``exceptions``, ``runtime_env``, ``runtime_context``,
-  ``job_config``, ``cloudpickle``: where scripts look for the rest.
+  ``job_config``, ``cloudpickle``: Ray's modules with the other names.
 """
 
 import importlib

@@ -23,10 +23,10 @@ _log = logging.getLogger("actorlib")
 
 @public("actorlib.blocking")
 class Context:
-    """The runtime of a script: ``with init():`` ends it with the block."""
+    """The runtime of a script; ``with init():`` ends it after the block."""
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Returns itself."""
         return self
 
     def __exit__(
@@ -41,7 +41,7 @@ class Context:
     @property
     def dashboard_url(self) -> str:
         """The whole address of its page, or empty without ``init(dashboard=...)``."""
-        with suppress(RuntimeNotStartedError):  # it has ended, or is another's
+        with suppress(RuntimeNotStartedError):  # it has ended, or is elsewhere
             return SCRIPT.read(lambda runtime: runtime.dashboard) or ""
         return ""
 
@@ -51,7 +51,7 @@ class Context:
 
     @property
     def address_info(self) -> dict[str, str]:
-        """Where it runs."""
+        """The address and the id of the machine."""
         return {"address": "local", "node_id": current_engine().context.node_id}
 
     def __getitem__(self, name: str) -> str:
@@ -63,42 +63,40 @@ class Context:
 
 @public("actorlib.blocking")
 def init(address: str | None = None, **options: Any) -> Context:
-    """Starts the runtime, in a thread of its own; see ``actorlib.init``.
+    """Starts the runtime in a thread of its own; see ``actorlib.init``.
 
-    It need not be called: what needs a runtime starts one. It ends with ``shutdown()``,
-    or with the script, however that ends.
+    Calling it is optional: functions that need a runtime start one. The runtime ends
+    with ``shutdown()``, or with the script.
 
     Args:
-        address: The name of a runtime of another process on this machine, to be a
-            client of it: see ``actorlib.attach``; of the options only ``namespace`` is
-            taken then. With ``engine="ray"`` where the cluster is: see
-            ``actorlib.init``. ``"local"`` is a runtime of this script's own. Default:
-            None, which is that, too.
-        **options: What the runtime has and how it behaves, by name.
-            ``help(actorlib.RuntimeOptions)`` describes each option. None leaves the
-            default. Options of Ray that are about its dashboard, its logs or its own
-            processes do nothing, and the log names them.
-        ignore_reinit_error: Whether a runtime that is running already will do, with the
-            options that it has. Default: False.
+        address: The name of a runtime of another process on this machine, to attach to
+            it: see ``actorlib.attach``. Then only ``namespace`` may be set. With
+            ``engine="ray"``, the address of the cluster: see ``actorlib.init``.
+            ``"local"`` and None start a runtime in this process. Default: None.
+        **options: The options of the runtime. ``help(actorlib.RuntimeOptions)``
+            describes each option. None leaves the default. Options of Ray for its
+            dashboard, its logs or its own processes have no effect, and are logged.
+        ignore_reinit_error: If True and a runtime is running already, that one is used,
+            with its options. Default: False.
         reinit: If True, a runtime that was started here is ended before this one
             starts, for cells of a notebook that are run again. Default: False.
-        logging_level: From which level actorlib logs, a number or a name of
+        logging_level: The level of actorlib's logger, a number or a name of
             ``logging``. Default: None, which changes nothing.
 
     Returns:
-        To be left alone, or to be used in ``with``.
+        A context for ``with``; it may be ignored.
 
     Raises:
-        InitError: An option is unknown, or asks for what there is not. It is a
-            ValueError and a RuntimeError. Nothing was started.
-        ClusterError: There is no cluster at the address, or it is one of another Ray.
+        InitError: An option is unknown or not supported. It is a ValueError and a
+            RuntimeError. Nothing was started.
+        ClusterError: There is no cluster at the address, or it has another Ray version.
         RuntimeNotFoundError: This user has no runtime of the name in the address.
         RuntimeUnreachableError: It does not answer, or has another version.
         ImportError: The engine is Ray's, and Ray is not installed.
         RuntimeError: A runtime is running, and ``ignore_reinit_error`` is not set.
         TypeError: A value has the wrong type.
         ValueError: A value is out of range.
-        TemplateError: No worker can be started. Nothing is left running.
+        TemplateError: No worker can be started. Nothing is running afterwards.
 
     Example:
         >>> import actorlib.blocking as ray
@@ -121,32 +119,31 @@ def init(address: str | None = None, **options: Any) -> Context:
         )
         raise RuntimeError(
             f"a runtime is running in this process already: {end}, or write "
-            "init(ignore_reinit_error=True) to go on with the one there is; "
-            "init(reinit=True) ends one that was started here, and starts anew"
+            "init(ignore_reinit_error=True) to continue with the existing one; "
+            "init(reinit=True) ends one that was started here, and starts another"
         )
     if checked.logging_level is not None:
         _log.setLevel(checked.logging_level)
     if checked.ignored:
         _log.warning(
-            "init(): there is nothing here that %s would change",
+            "init(): %s has no effect here",
             ", ".join(checked.ignored),
         )
     if checked.attached_to is not None:
         SCRIPT.attach(checked.attached_to, checked.options.get("namespace"))
         return Context()
-    SCRIPT.start(checked.options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # checked where they are used
+    SCRIPT.start(checked.options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # checked by init()
     return Context()
 
 
 @public("actorlib.blocking")
 def shutdown(wait_for_processes: bool = True) -> None:  # noqa: FBT001, FBT002  # as Ray's users write it
-    """Ends the runtime, and every process of it; harmless if there is none.
+    """Ends the runtime and all its processes; does nothing if there is none.
 
-    What is used afterwards starts a new one.
+    Functions that need a runtime start a new one afterwards.
 
     Args:
-        wait_for_processes: It always does; taken so that scripts may say so. Default:
-            True.
+        wait_for_processes: Has no effect: it always waits. Default: True.
     """
     del wait_for_processes
     SCRIPT.end()
@@ -154,5 +151,5 @@ def shutdown(wait_for_processes: bool = True) -> None:  # noqa: FBT001, FBT002  
 
 @public("actorlib.blocking")
 def is_initialized() -> bool:
-    """Tells whether a runtime runs: the script's own, or that of the calling actor."""
+    """Whether a runtime is running: that of the script, or of the calling actor."""
     return find_engine() is not None

@@ -1,7 +1,7 @@
-"""Checks the options of a script's ``init()``: Ray's and ours.
+"""Checks the options of ``init()``: those of Ray and of actorlib.
 
-Options of Ray's that change no result are ignored with a warning; others are refused by
-name, with what to write instead.
+Options of Ray that change no result are ignored with a warning. Others are refused by
+name, with advice.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _NOTED = frozenset(
         "logging_format",
     }
 )
-"""Options of Ray's own processes, which change nothing here."""
+"""Options of Ray's own processes, which have no effect here."""
 
 _REFUSED = {
     "local_mode": (
         "local_mode=True runs actors one after the other in this process, and hides "
-        "what goes wrong between processes: init(engine='inline') runs them as threads "
-        "of this one, with everything else as it is"
+        "errors between processes: init(engine='inline') runs them as threads of this "
+        "process, with everything else unchanged"
     ),
     "cgroup_path": "no cgroups are made: start the script inside of one",
     "enable_resource_isolation": "no cgroups are made: start the script inside of one",
-    "system_reserved_cpu": "there are no system processes: give num_cpus what is left",
-    "system_reserved_memory": "there are no system processes: give memory what is left",
-    "proxy_server_url": "there is no server to be reached",
+    "system_reserved_cpu": "there are no system processes: set num_cpus to the rest",
+    "system_reserved_memory": "there are no system processes: set memory to the rest",
+    "proxy_server_url": "there is no server to connect to",
 }
 _OTHERS = frozenset(
     {"ignore_reinit_error", "job_config", "logging_level", "reinit", *_REFUSED}
@@ -55,13 +55,12 @@ class InitOptions(NamedTuple):
     """The checked options of ``init()``.
 
     Attributes:
-        options: Those of the runtime.
-        attached_to: The name of the runtime of another process that it is to be a
-            client of, or None.
-        logging_level: From which level actorlib logs, or None.
-        ignores_second: Whether a runtime that is running already will do.
-        replaces: Whether one of this script that is running already is ended first.
-        ignored: The names of those that change nothing here.
+        options: The options of the runtime.
+        attached_to: The name of the runtime to attach to, or None.
+        logging_level: The level of actorlib's logger, or None.
+        ignores_second: Whether to use a runtime that is running already.
+        replaces: Whether to end a running runtime of this script first.
+        ignored: The names of options without effect.
     """
 
     options: dict[str, Any]
@@ -78,11 +77,11 @@ def checked_init(
     """Checks the keywords of ``init()``.
 
     Args:
-        given: What the user wrote.
-        is_on_ray: Whether the engine is Ray's, which may have an address.
+        given: The keywords.
+        is_on_ray: Whether the engine is Ray's, which takes the address of a cluster.
 
     Raises:
-        InitError: A keyword is unknown, or asks for what there is not.
+        InitError: A keyword is unknown or not supported.
         TypeError: A value has the wrong type.
         ValueError: A value is out of range.
     """
@@ -110,8 +109,8 @@ def checked_init(
     check_bool("reinit", replaces)
     if again and replaces:
         raise InitError(
-            "init(): ignore_reinit_error=True goes on with the runtime that there is, "
-            "and reinit=True ends it: write one of the two"
+            "init(): ignore_reinit_error=True continues with the existing runtime, and "
+            "reinit=True ends it: write one of the two"
         )
     level = given.get("logging_level")
     if not isinstance(level, int | str | None):
@@ -137,7 +136,7 @@ def checked_init(
 
 
 def _with_defaults(given: Mapping[str, object]) -> dict[str, object]:
-    """Adds what ``_memory`` and ``job_config`` say to the options of these meanings.
+    """Replaces ``_memory`` and ``job_config`` by the options with the same meaning.
 
     Raises:
         TypeError: ``job_config`` is not a JobConfig.
@@ -175,28 +174,28 @@ def _checked_address(address: object, *, is_on_ray: bool) -> str | None:
         check_runtime_name("address", address)
     except ValueError as error:
         raise InitError(
-            f"init(address={address!r}) asks for a cluster. Here a runtime is one "
-            "machine's: leave address out to start one with this script, write the "
-            "name of one that runs (init(name=...) in its program) to be a client of "
-            "it, or write engine='ray' too to run on a cluster"
+            f"init(address={address!r}) is the address of a cluster. Here a runtime is "
+            "on one machine: leave address out to start one with this script, write "
+            "the name of a running one (init(name=...) in its program) to attach to "
+            "it, or add engine='ray' to run on a cluster"
         ) from error
     return address
 
 
 def _refuse_options(name: str, given: Mapping[str, object]) -> None:
-    """Refuses what only the program may say that starts a runtime.
+    """Refuses options that only the program may set that starts a runtime.
 
     Raises:
-        InitError: Something of that was said.
+        InitError: There is one.
     """
-    said = [
+    refused = [
         option
         for option in sorted(OURS - {"address", "namespace"})
         if given.get(option) is not None
     ]
-    if said:
+    if refused:
         raise InitError(
-            f"init(address={name!r}) makes this script a client of a runtime that has "
-            f"its options already: leave out {', '.join(said)}, or say it where that "
+            f"init(address={name!r}) attaches this script to a runtime that has its "
+            f"options already: leave out {', '.join(refused)}, or write it where that "
             "runtime is started"
         )

@@ -1,4 +1,4 @@
-"""The verbs of a script: each blocks until it is done."""
+"""The functions of the blocking API; each blocks until it is done."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 W = TypeVar("W", bound="ObjectRef[Any] | ObjectRefGenerator[Any]")
 
 NODE_ADDRESS = "127.0.0.1"
-"""Where the one machine is: what runs on it needs no other address."""
+"""The address of the machine for its own processes."""
 
 if TYPE_CHECKING:
     remote = decorators.remote
@@ -42,19 +42,19 @@ else:
 
     @public("actorlib.blocking")
     @functools.wraps(decorators.remote)
-    def remote(*given: object, **options: Any) -> Any:
-        made = decorators.remote(*given, **options)
-        if given:
-            return _starting(made)
-        return lambda decorated: _starting(made(decorated))
+    def remote(*sources: object, **options: Any) -> Any:
+        decorated = decorators.remote(*sources, **options)
+        if sources:
+            return _starting(decorated)
+        return lambda source: _starting(decorated(source))
 
 
 def _starting(
-    made: ActorClass[..., Any] | RemoteFunction[..., Any],
+    decorated: ActorClass[..., Any] | RemoteFunction[..., Any],
 ) -> ActorClass[..., Any] | RemoteFunction[..., Any]:
-    """The same; its ``.remote()`` starts a runtime if there is none."""
-    use_engine(made, SCRIPT.engine)
-    return made
+    """Makes ``.remote()`` start a runtime if there is none."""
+    use_engine(decorated, SCRIPT.engine)
+    return decorated
 
 
 @overload
@@ -63,24 +63,23 @@ def get(refs: ObjectRef[T], *, timeout: float | None = None) -> T: ...
 def get(refs: Sequence[ObjectRef[T]], *, timeout: float | None = None) -> list[T]: ...
 @public("actorlib.blocking")
 def get(refs: object, *, timeout: float | None = None) -> object:
-    """Blocks until results are there.
+    """Blocks until results are ready.
 
     Args:
         refs: One ref, or a list of them.
-        timeout: Seconds to wait for all of them, or None for as long as it takes.
-            Default: None.
+        timeout: Seconds to wait for all of them, or None for no limit. Default: None.
 
     Returns:
-        The value, or the list of values in the order of the refs. A value that can be
-        changed is an object of its own each time: nobody sees what is done to it.
+        The value, or the list of values in the order of the refs. A mutable value is a
+        new object each time, so changes of it affect no other code.
 
     Raises:
         TypeError: It is neither a ref nor a list of refs.
-        GetTimeoutError: They did not come in time; the calls go on.
-        RuntimeError: The result comes through the event loop that this thread runs.
-        KeyboardInterrupt: Ctrl-C; the calls go on.
+        GetTimeoutError: They were not ready in time; the calls continue.
+        RuntimeError: This thread runs the event loop through which the result comes.
+        KeyboardInterrupt: Ctrl-C; the calls continue.
         TaskCancelledError: A call was cancelled. As in Ray, it is a RayTaskError too.
-        Exception: What one of them raised, as soon as it did.
+        Exception: The error of one of the calls, as soon as it failed.
 
     Example:
         >>> import actorlib.blocking as ray
@@ -104,14 +103,15 @@ def get(refs: object, *, timeout: float | None = None) -> object:
 
 @public("actorlib.blocking")
 def put(value: T) -> ObjectRef[T]:
-    """Keeps a value as it is now, to be given to many by its ref.
+    """Stores a copy of a value, to pass it to many calls by its ref.
 
     Args:
-        value: The value; later changes of the original are not seen.
+        value: The value; later changes of the original have no effect.
 
     Raises:
         TypeError: It is a ref, or cannot be sent.
-        ObjectStoreFullError: It has no room, and may not go another way.
+        ObjectStoreFullError: There is no room for it, and ``object_store_full`` is
+            ``"fail"``.
 
     Example:
         >>> import actorlib.blocking as ray
@@ -134,23 +134,22 @@ def wait(
 ) -> tuple[list[W], list[W]]:
     """Waits until some refs are done, whether they have a value or an error.
 
-    A generator of a call is done when its next item is there, or none will come.
+    A generator of a call is done when its next item is ready, or at its end.
 
     Args:
         refs: Refs and generators, each of them once.
-        num_returns: How many have to be done. Default: 1.
-        timeout: Seconds after which it returns with fewer, or None. 0 only looks.
+        num_returns: The number of refs that have to be done. Default: 1.
+        timeout: Seconds after which it returns with fewer, or None. 0 does not wait.
             Default: None.
-        fetch_local: Taken so that scripts may say so: everything is local. Default:
-            True.
+        fetch_local: Has no effect: everything is local. Default: True.
 
     Returns:
-        The refs that are done, ``num_returns`` at the most, and all others; both in
-        the order in which they were given.
+        The refs that are done, at most ``num_returns``, and all others; both in the
+        order of ``refs``.
 
     Raises:
-        TypeError: It was given something else than a list of refs.
-        ValueError: A ref is there twice, or a number is out of range.
+        TypeError: It is not a list of refs.
+        ValueError: A ref is repeated, or a number is out of range.
         RuntimeError: This thread runs the runtime's event loop, and not that of an
             actor: ``await actorlib.wait(refs)``.
 
@@ -177,12 +176,12 @@ def wait(
 
 @public("actorlib.blocking")
 def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
-    """Ends an actor at once, interrupting what it does.
+    """Ends an actor at once, and interrupts its calls.
 
     Args:
         actor: Its handle.
-        no_restart: False restarts it if its ``max_restarts`` allows one more. Default:
-            True.
+        no_restart: If False, it is restarted if its ``max_restarts`` allows that.
+            Default: True.
 
     Raises:
         TypeError: It is not a handle.
@@ -207,20 +206,20 @@ def cancel(
     recursive: bool = True,
     interrupt: bool = False,
 ) -> None:
-    """Cancels a call, waiting or running; see ``actorlib.cancel``.
+    """Cancels a waiting or running call; see ``actorlib.cancel``.
 
     Args:
         ref: The ref of the call.
         force: If True, the process of a running function is ended. Default: False.
         recursive: If True, the calls that it has made are cancelled, too. Default:
             True.
-        interrupt: If True, a running plain method of an actor gets KeyboardInterrupt.
-            Default: False.
+        interrupt: If True, KeyboardInterrupt is raised in a running plain method of an
+            actor. Default: False.
 
     Raises:
         TypeError: It is neither a ref nor a generator of refs.
-        ValueError: ``force`` for a call of an actor; ``interrupt`` for a call that this
-            program has not made itself, or with ``force``.
+        ValueError: ``force`` for a call of an actor; ``interrupt`` for a call that
+            another process has made, or with ``force``.
     """
     SCRIPT.engine()
     _runtime.cancel(ref, recursive=recursive, force=force, interrupt=interrupt)
@@ -228,14 +227,14 @@ def cancel(
 
 @public("actorlib.blocking")
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
-    """Finds a living actor by its name, and returns its handle.
+    """Returns the handle of the living actor of a name.
 
     Args:
-        name: The name that ``.options(name=...)`` gave.
-        namespace: Where to look; None for the runtime's own. Default: None.
+        name: The name, set by ``.options(name=...)``.
+        namespace: The namespace; None for that of the runtime. Default: None.
 
     Raises:
-        ActorNotFoundError: No living actor has that name there. It is a ValueError.
+        ActorNotFoundError: No living actor has that name. It is a ValueError.
     """
     SCRIPT.engine()
     return actorlib.get_actor(name, namespace)
@@ -243,21 +242,21 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
 
 @public("actorlib.blocking")
 def get_gpu_ids() -> list[int | str]:
-    """Returns the ids of the GPUs that this actor, or this call of a function, has."""
+    """Returns the ids of the GPUs of this actor, or of this call of a function."""
     SCRIPT.engine()
     return _runtime.get_gpu_ids()
 
 
 @public("actorlib.blocking")
 def get_runtime_context() -> RuntimeContext:
-    """Tells where the calling code runs: in which actor, on which devices."""
+    """Returns the context of the calling code: its actor, its devices."""
     SCRIPT.engine()
     return _runtime.get_runtime_context()
 
 
 @public("actorlib.blocking")
 def available_resources() -> dict[str, float]:
-    """Tells how much of each resource is free, by its name; memory in bytes.
+    """Returns the free amount of each resource by its name; memory in bytes.
 
     Raises:
         RuntimeNotStartedError: No runtime is running.
@@ -267,7 +266,7 @@ def available_resources() -> dict[str, float]:
 
 @public("actorlib.blocking")
 def cluster_resources() -> dict[str, float]:
-    """Tells how much of each resource there is, by its name; memory in bytes.
+    """Returns the total amount of each resource by its name; memory in bytes.
 
     Raises:
         RuntimeNotStartedError: No runtime is running.
@@ -286,8 +285,8 @@ def nodes() -> list[dict[str, Any]]:
     engine = SCRIPT.running()
     if hasattr(engine, "nodes"):
         raise UnsupportedOptionError(
-            "nodes() lists the one machine of the other engines, and this runtime is "
-            "on a cluster: Ray's own ray.nodes() lists its machines"
+            "nodes() lists the machine of the local engine, and this runtime is on a "
+            "cluster: Ray's own ray.nodes() lists its machines"
         )
     resources = engine.total()
     context = _runtime.get_runtime_context()
@@ -305,41 +304,41 @@ def nodes() -> list[dict[str, Any]]:
 
 @public("actorlib.blocking")
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
-    """Gives what this script has done and when, as Chrome's trace events.
+    """Returns the timeline of this script as Chrome's trace events.
 
-    These are the events of ``runtime.trace()``, from the start of the runtime until
-    now: calls of the script, of functions, and from actor to actor; what waited and
-    what ran; states of actors. The newest 100 000 calls and as many runs are kept. They
-    are recorded in a script that was started with ``ACTORLIB_TIMELINE=1``, or with how
-    many are to be kept, as it costs each call 1 to 3 us. An actor that runs a plain
-    method, or is stuck, is waited for a second; its latest runs may be missing.
+    These are the events of ``runtime.trace()`` since the start of the runtime: calls of
+    the script, of functions, and between actors; their waiting and running times;
+    states of actors. The newest 100 000 calls and as many runs are kept. Set
+    ``ACTORLIB_TIMELINE=1``, or the number of calls to keep, to record them; that costs
+    each call 1 to 3 us. The latest runs of an actor may be missing if it runs a plain
+    method or is stuck for more than a second.
 
     Args:
-        filename: Where to write it, for ``chrome://tracing`` or Perfetto; None to have
-            it. Default: None.
+        filename: A file for ``chrome://tracing`` or Perfetto; None to return the
+            events. Default: None.
 
     Returns:
         The events, or None if they were written to a file.
 
     Raises:
-        UnsupportedOptionError: The script was not started so.
-        RuntimeNotStartedError: No runtime is running, or this is an actor's code.
+        UnsupportedOptionError: ``ACTORLIB_TIMELINE`` is not set.
+        RuntimeNotStartedError: No runtime is running, or this is code of an actor.
         OSError: The file cannot be written.
     """
     recorded = SCRIPT.recorded()
     if recorded is None:
         raise UnsupportedOptionError(
             "timeline(): nothing was recorded, as that costs each call 1 to 3 us: "
-            "start the script with ACTORLIB_TIMELINE=1. What has no answer yet is told "
-            "by util.state.list_tasks(), and what there is by util.state.snapshot()"
+            "start the script with ACTORLIB_TIMELINE=1. util.state.list_tasks() lists "
+            "unanswered calls, and util.state.snapshot() the state of the runtime"
         )
-    began, drawn = recorded
-    # As Ray's: microseconds since 1970.
+    began, events = recorded
+    # As in Ray: microseconds since 1970.
     origin = (time.time() - time.monotonic() + began) * 1e6
-    for event in drawn:
+    for event in events:
         if "ts" in event:
             event["ts"] += origin
     if filename is None:
-        return drawn
-    Path(filename).write_text(json.dumps(drawn))
+        return events
+    Path(filename).write_text(json.dumps(events))
     return None

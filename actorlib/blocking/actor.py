@@ -1,4 +1,4 @@
-"""Names that scripts look for in ``ray.actor``."""
+"""The names of ``ray.actor``."""
 
 from actorlib import ActorClass, ActorHandle, ActorMethod, exit_actor
 

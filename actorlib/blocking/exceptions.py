@@ -1,6 +1,6 @@
-"""The errors, by our names and by Ray's."""
+"""The errors, by the names of actorlib and of Ray."""
 
-from actorlib.exceptions import *  # noqa: F403  # all that there are
+from actorlib.exceptions import *  # noqa: F403  # all of them
 from actorlib.exceptions import (
     ActorError,
     ActorlibError,
@@ -20,11 +20,11 @@ class RayTaskCancelledError(TaskCancelledError, TaskError):
     """A call was cancelled; scripts of Ray catch it as RayTaskError."""
 
 
-class NeverRaised(ActorlibError):  # noqa: N818  # it is none
-    """What Ray may raise and nothing here does, so that scripts may catch it."""
+class NeverRaised(ActorlibError):  # noqa: N818  # it is never raised
+    """Stands for errors of Ray that actorlib does not raise; scripts may name them."""
 
 
-# An impossible runtime_env raises ValueError or NotADirectoryError where it is written.
+# An invalid runtime_env raises ValueError or NotADirectoryError where it is written.
 AsyncioActorExit = NeverRaised
 NodeDiedError = NeverRaised
 ObjectFreedError = NeverRaised

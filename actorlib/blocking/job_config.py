@@ -1,4 +1,4 @@
-"""Names that scripts look for in ``ray.job_config``."""
+"""The names of ``ray.job_config``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that scripts look for in ``ray.runtime_context``."""
+"""The names of ``ray.runtime_context``."""
 
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib.blocking._verbs import get_runtime_context

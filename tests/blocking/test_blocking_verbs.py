@@ -299,7 +299,7 @@ def test_get_when_on_the_loops_own_thread_then_it_says_what_to_write(
     for get in (ray.get, actorlib.get, lambda ref: ray.get([ref])):
         with pytest.raises(RuntimeError, match="await the ref instead"):
             home.call(get, ref)
-    with pytest.raises(RuntimeError, match="the script's own threads"):
+    with pytest.raises(RuntimeError, match="the threads of the script"):
         home.call(ray.shutdown)
 
 

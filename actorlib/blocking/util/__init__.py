@@ -1,11 +1,11 @@
-"""What scripts look for in ``ray.util``.
+"""The names of ``ray.util``.
 
 In the order in which to read it:
 
-* ``placement_group``, ``scheduling_strategies``: places that are reserved together.
-* ``actor_pool``, ``queue``: work that is shared out, items that are passed on.
-* ``iteration``: results as they come.
-* ``state``: what there is, to be looked at.
+* ``placement_group``, ``scheduling_strategies``: bundles that are reserved together.
+* ``actor_pool``, ``queue``: a pool of actors, and a queue.
+* ``iteration``: results in the order in which they are ready.
+* ``state``: the state of the runtime.
 * ``multiprocessing``, ``joblib``: their pools, with actors and remote functions.
 * ``accelerators``: the names of models of devices.
 """
@@ -55,10 +55,10 @@ __all__ = [
 
 
 def get_node_ip_address() -> str:
-    """The address of this machine for its own processes, as ``nodes()`` tells it.
+    """Returns the address of this machine for its own processes, as in ``nodes()``.
 
-    There is one machine, so what its processes open for one another (the rendezvous of
-    ``torch.distributed``, say) need not be reached from elsewhere.
+    There is one machine, so the ports that its processes open for one another (for
+    example the rendezvous of ``torch.distributed``) need not be reachable from others.
     """
     return NODE_ADDRESS
 
@@ -73,7 +73,7 @@ def __getattr__(name: str) -> object:
         return importlib.import_module(f"{__name__}.{name}")
     if name == "list_named_actors":
         return importlib.import_module(f"{__name__}.state").list_named_actors
-    if name == "inspect_serializability":  # likewise for what pickles
+    if name == "inspect_serializability":  # it imports the serialization
         return importlib.import_module(
             "actorlib._api.inspection"
         ).inspect_serializability

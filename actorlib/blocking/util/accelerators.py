@@ -1,3 +1,3 @@
-"""What models of devices are called, for ``accelerator_type``."""
+"""The names of models of devices, for ``accelerator_type``."""
 
-from actorlib.accelerators.types import *  # noqa: F403  # every name that there is
+from actorlib.accelerators.types import *  # noqa: F403  # all of them

@@ -1,4 +1,4 @@
-"""A pool whose waits block."""
+"""``ActorPool`` with blocking waits."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ A = TypeVar("A")
 
 
 class ActorPool(actorlib.ActorPool[A]):
-    """Spreads work over actors: each has one call at a time, and the rest waits.
+    """Distributes values over actors, one call per actor at a time.
 
-    ``for value in pool.map(lambda a, v: a.double.remote(v), range(100))``; else see
+    ``for value in pool.map(lambda a, v: a.double.remote(v), range(100))``. See
     ``actorlib.ActorPool``.
     """
 
-    def get_next(  # pyright: ignore[reportIncompatibleMethodOverride]  # pyright misses it among those by place
+    def get_next(  # pyright: ignore[reportIncompatibleMethodOverride]  # it blocks
         self,
         timeout: float | None = None,
         ignore_if_timedout: bool = False,  # noqa: FBT001, FBT002  # as Ray's users write it
     ) -> Any:
-        """Gives the next result, in the order in which the values were given.
+        """Returns the next result, in the order of the values.
 
         Args:
-            timeout: Seconds to wait at the most, or None.
-            ignore_if_timedout: Skips this result if it does not come in time.
+            timeout: Seconds to wait, or None.
+            ignore_if_timedout: Skips this result if it is not ready in time.
 
         Raises:
-            StopIteration: No value is under way.
-            GetTimeoutError: It did not come in time. It is a TimeoutError.
-            Exception: What the call raised.
+            StopIteration: There is no further value.
+            GetTimeoutError: It was not ready in time. It is a TimeoutError.
+            Exception: The error of the call.
         """
         skips = ignore_if_timedout
         return super().get_next(timeout, ignore_if_timedout=skips).get()
 
-    def get_next_unordered(  # pyright: ignore[reportIncompatibleMethodOverride]  # likewise
+    def get_next_unordered(  # pyright: ignore[reportIncompatibleMethodOverride]  # it blocks
         self,
         timeout: float | None = None,
-        ignore_if_timedout: bool = False,  # noqa: FBT001, FBT002  # likewise
+        ignore_if_timedout: bool = False,  # noqa: FBT001, FBT002  # as above
     ) -> Any:
-        """Gives whichever result comes first; else like ``get_next``."""
+        """Returns the first result that is ready; see ``get_next``."""
         skips = ignore_if_timedout
         return super().get_next_unordered(timeout, ignore_if_timedout=skips).get()

@@ -1,4 +1,4 @@
-"""Results as they come, for a plain ``for``."""
+"""Results in the order in which they are ready, for a plain ``for``."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def as_completed(
     yield_obj_refs: bool = False,
     progress: bool | str = False,
 ) -> Results[T]:
-    """The values of refs in the order in which they come.
+    """Yields the values of refs in the order in which they are ready.
 
     Args:
         refs: Refs and generators, each of them once.
-        chunk_size: Taken so that scripts may say so: each comes when it is there.
-        yield_obj_refs: Gives the refs, all done, instead of their values.
-        progress: Shows how many have come, as ``actorlib.as_completed`` does.
+        chunk_size: Has no effect: each value comes when it is ready.
+        yield_obj_refs: Yields the finished refs instead of their values.
+        progress: Shows a progress bar; see ``actorlib.as_completed``.
     """
     del chunk_size
     SCRIPT.engine()
@@ -57,18 +57,18 @@ def map_unordered(
     on_error: Literal["raise", "return"] = "raise",
     return_exceptions: bool = False,
 ) -> Results[T]:
-    """Makes a call for each item and gives the results in the order in which they come.
+    """Calls a function for each item; yields results in the order of their readiness.
 
     Args:
-        fn: A remote function, a method of an actor, or what gives the ref of a call.
+        fn: A remote function, a method of an actor, or a function that returns a ref.
         items: The items, taken as calls are done.
-        ordered: As for ``actorlib.map_unordered``, like those that follow.
-        chunksize: How many items one call is for, or ``"auto"``.
-        backpressure_size: How many are under way at the most.
-        chunk_size: As for ``as_completed``.
-        yield_obj_refs: As for ``as_completed``. A call is for one item then.
-        progress: As for ``as_completed``.
-        on_error: ``"return"`` gives errors in the places of results.
+        ordered: See ``actorlib.map_unordered``.
+        chunksize: The number of items of one call, or ``"auto"``.
+        backpressure_size: The most unfinished calls.
+        chunk_size: See ``as_completed``.
+        yield_obj_refs: See ``as_completed``. Each call has one item then.
+        progress: See ``as_completed``.
+        on_error: ``"return"`` yields errors in the places of results.
         return_exceptions: The same as ``on_error="return"``.
     """
     del chunk_size

@@ -1,4 +1,4 @@
-"""Placement groups, whose waits block."""
+"""Placement groups with blocking waits."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class PlacementGroup(actorlib.PlacementGroup):
 
     __slots__ = ()
 
-    def wait(self, timeout_seconds: float = 30) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # this face blocks
-        """Blocks until its bundles are reserved; for a while.
+    def wait(self, timeout_seconds: float = 30) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # it blocks
+        """Blocks until its bundles are reserved, or until the timeout.
 
         Args:
-            timeout_seconds: How long, at the most.
+            timeout_seconds: Seconds to wait.
 
         Returns:
             Whether they are reserved.
 
         Raises:
-            PlacementGroupUnschedulableError: They never will be.
+            PlacementGroupUnschedulableError: They cannot be reserved.
             PlacementGroupRemovedError: The group was removed.
         """
         ref = self.ready()
@@ -59,18 +59,18 @@ def placement_group(
 ) -> PlacementGroup:
     """Reserves several bundles, all or none; see ``actorlib.placement_group``."""
     SCRIPT.engine()
-    made = awaited.placement_group(bundles, strategy, name, lifetime)
-    return PlacementGroup(spec_of(made))
+    group = awaited.placement_group(bundles, strategy, name, lifetime)
+    return PlacementGroup(spec_of(group))
 
 
 def remove_placement_group(group: actorlib.PlacementGroup) -> None:
-    """Removes a group, and the actors in it; see ``actorlib``'s."""
+    """Removes a group and its actors; see ``actorlib.remove_placement_group``."""
     SCRIPT.engine()
     awaited.remove_placement_group(group)
 
 
 def get_placement_group(name: str) -> PlacementGroup:
-    """The group of a name; see ``actorlib.get_placement_group``."""
+    """Returns the group of a name; see ``actorlib.get_placement_group``."""
     SCRIPT.engine()
     return PlacementGroup(spec_of(awaited.get_placement_group(name)))
 
@@ -78,12 +78,12 @@ def get_placement_group(name: str) -> PlacementGroup:
 def placement_group_table(
     group: actorlib.PlacementGroup | None = None,
 ) -> dict[str, Any]:
-    """What is known of groups; see ``actorlib.placement_group_table``."""
+    """Returns the rows of groups; see ``actorlib.placement_group_table``."""
     SCRIPT.engine()
     return awaited.placement_group_table(group)
 
 
 def get_current_placement_group() -> PlacementGroup | None:
-    """Returns the placement group of the calling actor; None if it is in none."""
+    """Returns the placement group of the calling actor, or None."""
     group = awaited.get_current_placement_group()
     return None if group is None else PlacementGroup(spec_of(group))

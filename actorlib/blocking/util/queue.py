@@ -1,4 +1,4 @@
-"""A queue whose waits block."""
+"""``Queue`` with blocking waits."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ T = TypeVar("T")
 
 
 class Queue(Generic[T]):
-    """A first-in, first-out queue, kept by an actor of its own; travels as an argument.
+    """A first-in, first-out queue in an actor of its own; it may be an argument.
 
-    What takes time blocks; the methods that end in ``_async`` are coroutines. Else it
-    is ``actorlib.Queue``.
+    Methods block; those whose names end in ``_async`` are coroutines. See
+    ``actorlib.Queue``.
 
     Args:
-        maxsize: How many items it may have, or 0 for any number.
+        maxsize: The most items, or 0 for any number.
         actor_options: Options of its actor.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: One is out of range.
+        ValueError: An argument is out of range.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class Queue(Generic[T]):
 
     @property
     def actor(self) -> ActorHandle[Any] | None:
-        """The handle of the actor behind it; None after ``shutdown()``."""
+        """The handle of its actor; None after ``shutdown()``."""
         return None if self._is_shut_down else self._queue.actor
 
     @property
     def maxsize(self) -> int:
-        """How many items it may have, or 0."""
+        """The most items, or 0 for any number."""
         return self._queue.maxsize
 
     def __repr__(self) -> str:
@@ -57,21 +57,21 @@ class Queue(Generic[T]):
         return self.qsize()
 
     def __bool__(self) -> bool:
-        """True, also if it is empty: what it has is asked by ``empty()``."""
+        """Returns True, even if it is empty: see ``empty()``."""
         return True
 
     def qsize(self) -> int:
-        """Tells how many items there are."""
+        """Returns the number of items."""
         return self._queue.qsize().get()
 
     size = qsize
 
     def empty(self) -> bool:
-        """Tells whether there is no item."""
+        """Whether there is no item."""
         return self._queue.empty().get()
 
     def full(self) -> bool:
-        """Tells whether there is no room."""
+        """Whether there is no room."""
         return self._queue.full().get()
 
     def put(
@@ -80,15 +80,15 @@ class Queue(Generic[T]):
         block: bool = True,  # noqa: FBT001, FBT002  # as in the standard library
         timeout: float | None = None,
     ) -> None:
-        """Puts an item at the end; waits while there is no room.
+        """Adds an item at the end; waits for room.
 
         Args:
             item: Sent by value.
-            block: False fails at once if there is no room.
-            timeout: Seconds to wait for room at the most, or None.
+            block: If False, it fails at once if there is no room.
+            timeout: Seconds to wait for room, or None.
 
         Raises:
-            Full: There is no room, or not in time.
+            Full: There is no room in time.
             ValueError: ``timeout`` is negative.
         """
         self._queue.put(item, block, timeout).get()
@@ -98,57 +98,57 @@ class Queue(Generic[T]):
         block: bool = True,  # noqa: FBT001, FBT002  # as in the standard library
         timeout: float | None = None,
     ) -> T:
-        """Takes the first item; waits while there is none.
+        """Removes and returns the first item; waits for one.
 
         Args:
-            block: False fails at once if there is none.
-            timeout: Seconds to wait for one at the most, or None.
+            block: If False, it fails at once if there is no item.
+            timeout: Seconds to wait for an item, or None.
 
         Raises:
-            Empty: There is none, or not in time.
+            Empty: There is no item in time.
             ValueError: ``timeout`` is negative.
         """
         return self._queue.get(block, timeout).get()
 
     def put_nowait(self, item: T) -> None:
-        """Puts an item at the end, or raises Full."""
+        """Adds an item at the end, or raises Full."""
         self.put(item, block=False)
 
     def get_nowait(self) -> T:
-        """Takes the first item, or raises Empty."""
+        """Removes and returns the first item, or raises Empty."""
         return self.get(block=False)
 
     def put_nowait_batch(self, items: Iterable[T]) -> None:
-        """Puts several items at the end, or none of them and raises Full."""
+        """Adds several items at the end, or none of them and raises Full."""
         self._queue.put_nowait_batch(items).get()
 
     def get_nowait_batch(self, num_items: int) -> list[T]:
-        """Takes the first items, so many, or none and raises Empty."""
+        """Removes and returns so many first items, or none and raises Empty."""
         return self._queue.get_nowait_batch(num_items).get()
 
     async def put_async(
         self,
         item: T,
         block: bool = True,  # noqa: FBT001, FBT002  # as in the standard library
-        timeout: float | None = None,  # noqa: ASYNC109  # likewise
+        timeout: float | None = None,  # noqa: ASYNC109  # as in the standard library
     ) -> None:
-        """``put`` to be awaited."""
+        """Does the same as ``put``, as a coroutine."""
         await self._queue.put(item, block, timeout)
 
     async def get_async(
         self,
         block: bool = True,  # noqa: FBT001, FBT002  # as in the standard library
-        timeout: float | None = None,  # noqa: ASYNC109  # likewise
+        timeout: float | None = None,  # noqa: ASYNC109  # as in the standard library
     ) -> T:
-        """``get`` to be awaited."""
+        """Does the same as ``get``, as a coroutine."""
         return await self._queue.get(block, timeout)
 
     async def put_nowait_async(self, item: T) -> None:
-        """``put_nowait`` to be awaited."""
+        """Does the same as ``put_nowait``, as a coroutine."""
         await self.put_async(item, block=False)
 
     async def get_nowait_async(self) -> T:
-        """``get_nowait`` to be awaited."""
+        """Does the same as ``get_nowait``, as a coroutine."""
         return await self.get_async(block=False)
 
     def shutdown(
@@ -156,11 +156,11 @@ class Queue(Generic[T]):
         force: bool = False,  # noqa: FBT001, FBT002  # as Ray's users write it
         grace_period_s: float = 5,
     ) -> None:
-        """Ends the queue's actor; what is in it is gone.
+        """Ends the queue's actor; its items are lost.
 
         Args:
-            force: Whether it is ended without serving what it was sent.
-            grace_period_s: Seconds that it is given otherwise.
+            force: Whether to end it before its calls are done.
+            grace_period_s: Seconds for its calls otherwise.
         """
         self._is_shut_down = True
         self._queue.shutdown(0 if force else grace_period_s).get()

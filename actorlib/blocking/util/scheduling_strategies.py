@@ -1,4 +1,4 @@
-"""Where an actor goes, in Ray's words."""
+"""The strategies of ``scheduling_strategy``, by Ray's names."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ class NodeAffinitySchedulingStrategy:
     def __init__(self, node_id: str, soft: bool) -> None:  # noqa: FBT001  # as Ray's users write it
         raise UnsupportedOptionError(
             f"NodeAffinitySchedulingStrategy({node_id!r}, soft={soft}): there is one "
-            "machine, so leave it out; devices of it are chosen by "
+            "machine, so leave it out; choose its devices by "
             "options(device=..., near=..., apart_from=...) and by placement groups"
         )

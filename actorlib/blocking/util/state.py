@@ -1,4 +1,4 @@
-"""What there is, to be looked at."""
+"""The state of the runtime."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class _Columns:
-    """A row that is also read by the names of its columns, as Ray's are."""
+    """A row that can be read by the names of its columns, as in Ray."""
 
     __slots__ = ()
 
@@ -47,24 +47,24 @@ class _Columns:
             raise KeyError(column) from None
 
     def get(self, column: str, default: object = None) -> Any:
-        """The value in a column, or a default if there is no such column."""
+        """Returns the value of a column, or a default if there is no such column."""
         return getattr(self, column, default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorState(_Columns, ActorInfo):
-    """What is known of one actor, in Ray's words: ``row["state"] == "ALIVE"``.
+    """The state of one actor, by Ray's names: ``row["state"] == "ALIVE"``.
 
     Attributes:
-        state: ``DEPENDENCIES_UNREADY``, ``PENDING_CREATION``, ``ALIVE`` (also while it
-            finishes what it was sent, and while it is suspended), ``RESTARTING`` or
+        state: ``DEPENDENCIES_UNREADY``, ``PENDING_CREATION``, ``ALIVE`` (even while it
+            finishes its last calls, and while it is suspended), ``RESTARTING`` or
             ``DEAD``.
         job_id: The runtime, in hex.
         node_id: The machine.
-        ray_namespace: Where it is found by its name.
-        required_resources: What it asked for.
-        num_restarts: How often it was restarted.
-        placement_group_id: The id in hex of the group that it is in, or None.
+        ray_namespace: The namespace of its name.
+        required_resources: The requested resources.
+        num_restarts: The number of restarts.
+        placement_group_id: The id in hex of its placement group, or None.
         death_cause: None while it lives; then ``{"actor_died_error_context":
             {"error_message": ..., "pid": ..., "actor_id": ..., "class_name": ...}}``.
     """
@@ -80,21 +80,21 @@ class ActorState(_Columns, ActorInfo):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskState(_Columns):
-    """What is known of a call that has no answer yet, in Ray's words.
+    """The state of an unanswered call, by Ray's names.
 
     Attributes:
-        actor_id: The id in hex of the actor that it is for; empty for a function.
+        actor_id: The id in hex of the actor; empty for a function.
         class_name: The name of that actor's class; empty for a function.
         method: The name of the method, or of the function.
         state: ``PENDING_ARGS_AVAIL``, ``PENDING_NODE_ASSIGNMENT``,
             ``PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY`` or ``RUNNING``.
-        task_id: What ``get_task_id()`` returns in the call, in hex; empty until it was
+        task_id: The result of ``get_task_id()`` in the call, in hex; empty until it was
             sent.
-        name: What it is called: by ``options(name=...)``, or class and method.
+        name: Its name: from ``options(name=...)``, or class and method.
         func_or_class_name: The class and the method, or the function.
         type: ``ACTOR_TASK``, or ``NORMAL_TASK`` for a function.
-        age: Seconds since it was made, to a tenth or so; None if that is unknown.
-        caller: The call that made it; empty if that is the script's own code.
+        age: Seconds since it was made, to about a tenth; None if unknown.
+        caller: The call that made it; empty if the script made it.
         job_id: The runtime, in hex.
         node_id: The machine.
     """
@@ -141,7 +141,7 @@ _CALL_STATES = (
     "finished",
     "failed",
 )
-"""Those that are over are none of the rows, and may be asked for."""
+"""Filters may name the last two, though finished calls have no rows."""
 
 
 def list_actors(
@@ -150,19 +150,19 @@ def list_actors(
     limit: int | None = None,
     detail: bool = False,
 ) -> list[ActorState]:
-    """What is known of the actors that live, or that somebody still holds.
+    """Lists the living actors, and the dead ones with handles.
 
     Args:
         filters: Conditions, each ``(column of ActorState, "=" or "!=", value)``.
-        limit: The most actors to be told of, or None for all.
-        detail: Taken so that scripts may say so: all that is known is told.
+        limit: The most rows, or None for all.
+        detail: Has no effect: rows have all columns.
 
     Returns:
-        Rows that are read by attribute, or as ``row["state"]``.
+        Rows that can be read by attribute, or as ``row["state"]``.
 
     Raises:
         TypeError: A filter or the limit has the wrong type.
-        ValueError: A filter names no column or no state, or the limit is below 1.
+        ValueError: A filter has an unknown column or state, or the limit is below 1.
     """
     del detail
     context = SCRIPT.engine().context
@@ -172,7 +172,7 @@ def list_actors(
 
 
 def get_actor(id: str) -> ActorState | None:  # noqa: A002  # as Ray's users write it
-    """The row of ``list_actors`` of one actor.
+    """Returns the row of ``list_actors`` of one actor.
 
     Args:
         id: The id of the actor, in hex.
@@ -212,7 +212,7 @@ def _actor_state(actor: ActorInfo, context: RuntimeContext) -> ActorState:
 def list_named_actors(
     all_namespaces: bool = False,  # noqa: FBT001, FBT002  # as Ray's users write it
 ) -> list[Any]:
-    """The names of the living actors that have one; see ``actorlib``'s."""
+    """Lists the names of living actors; see ``actorlib.list_named_actors``."""
     SCRIPT.engine()
     return actorlib.list_named_actors(all_namespaces)
 
@@ -223,20 +223,20 @@ def list_tasks(
     limit: int | None = None,
     detail: bool = False,
 ) -> list[TaskState]:
-    """The calls that have no answer yet; what was answered is not kept.
+    """Lists the unanswered calls; answered ones are not kept.
 
     Args:
         filters: Conditions, each ``(column of TaskState, "=" or "!=", value)``.
-        limit: The most calls to be told of, or None for all.
-        detail: Taken so that scripts may say so: all that is known is told.
+        limit: The most rows, or None for all.
+        detail: Has no effect: rows have all columns.
 
     Returns:
-        Rows that are read by attribute, or as ``row["state"]``.
+        Rows that can be read by attribute, or as ``row["state"]``.
 
     Raises:
-        RuntimeNotStartedError: No runtime is running, or this is an actor's code.
+        RuntimeNotStartedError: No runtime is running, or this is code of an actor.
         TypeError: A filter or the limit has the wrong type.
-        ValueError: A filter names no column or no state, or the limit is below 1.
+        ValueError: A filter has an unknown column or state, or the limit is below 1.
     """
     del detail
     conditions = checked_filters(filters, limit, TaskState, _CALL_STATES)
@@ -265,10 +265,10 @@ def _task_state(call: CallInfo, context: RuntimeContext) -> TaskState:
 
 
 def snapshot() -> Snapshot:
-    """Tells the state of the runtime now: what there is, who waits, who lives.
+    """Returns the state of the runtime: its resources, waiting requests and actors.
 
     Raises:
-        RuntimeNotStartedError: No runtime is running, or this is an actor's code.
+        RuntimeNotStartedError: No runtime is running, or this is code of an actor.
     """
     return SCRIPT.read(lambda runtime: runtime.snapshot())
 
@@ -282,13 +282,13 @@ def explain(
         | PlacementGroup
     ),
 ) -> str:
-    """Why an actor is not placed yet, or where it is; see ``actorlib.Runtime``.
+    """Explains why an actor is not placed yet, or its placement; see ``Runtime``.
 
     Args:
         actor: A handle, an actor class, a remote function, or a placement group.
 
     Raises:
-        RuntimeNotStartedError: No runtime is running, or this is an actor's code.
-        ValueError: It is none of these.
+        RuntimeNotStartedError: No runtime is running, or this is code of an actor.
+        ValueError: It is not one of these.
     """
     return SCRIPT.read(lambda runtime: runtime.explain(actor))
