@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -312,10 +311,9 @@ def limited(steps: Steps[T], timeout: float) -> Steps[T]:
             raise GetTimeoutError(
                 f"not all results came within {timeout:g} s; the calls go on"
             )
-        limit = (
-            remaining if request.timeout is None else min(remaining, request.timeout)
-        )
-        yield request._replace(timeout=limit)
+        if request.timeout is None or request.timeout > remaining:
+            request = request._replace(timeout=remaining)
+        yield request
         remaining = max(0.0, deadline - time.monotonic())
         is_late = not remaining
 
