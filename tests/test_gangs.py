@@ -275,7 +275,7 @@ def stream() -> Any:
 @pytest.mark.parametrize(
     ("function", "values", "error", "words"),
     [
-        (twice, [[1, 2]], TypeError, r"remote function, which @actorlib.remote makes"),
+        (twice, [[1, 2]], TypeError, r"remote function, made by @actorlib.remote"),
         (Trainer, [], TypeError, r"remote function"),
         (square, [], TypeError, r"missing 1 required positional argument"),
         (square, [[1, 2], [3, 4]], TypeError, r"takes .* positional argument"),

@@ -175,9 +175,9 @@ async def test_a_bundle_that_is_not_there_is_refused(
 
 async def test_an_index_without_a_group_is_refused(runtime: Runtime) -> None:
     del runtime
-    with pytest.raises(ValueError, match="Echo is in none"):
+    with pytest.raises(ValueError, match="Echo has none"):
         Echo.options(placement_group_bundle_index=0).remote()
-    with pytest.raises(ValueError, match="says that there is none"):
+    with pytest.raises(ValueError, match="needs a group"):
         Echo.options(placement_group=None, placement_group_bundle_index=0)
 
 
@@ -572,7 +572,7 @@ async def test_options_when_it_is_no_group_then_refused(
         Echo.options(placement_group=value)
     with pytest.raises(ValueError, match="scheduling_strategy takes"):
         Echo.options(scheduling_strategy=value)
-    with pytest.raises(ValueError, match="what placement_group"):
+    with pytest.raises(ValueError, match="a result of placement_group"):
         remove_placement_group(value)
     with pytest.raises(TypeError, match="whole number"):
         Echo.options(placement_group_bundle_index="0")  # type: ignore[arg-type]

@@ -322,10 +322,9 @@ def limited(steps: Steps[T], timeout: float) -> Steps[T]:
             raise GetTimeoutError(
                 f"not all results came within {timeout:g} s; the calls go on"
             )
-        limit = (
-            remaining if request.timeout is None else min(remaining, request.timeout)
-        )
-        yield request._replace(timeout=limit)
+        if request.timeout is None or request.timeout > remaining:
+            request = request._replace(timeout=remaining)
+        yield request
         remaining = max(0.0, deadline - time.monotonic())
         is_late = not remaining
 

@@ -206,7 +206,7 @@ async def test_group_when_it_has_no_such_room_then_refused_at_the_call(
             {"placement_group": group, "placement_group_bundle_index": 3},
             "bundle index 3",
         ),
-        ({"placement_group_bundle_index": 0}, "is in none"),
+        ({"placement_group_bundle_index": 0}, "has none"),
     ):
         with pytest.raises(ValueError, match=message):
             callee.new(**options).run(len, "ab")
