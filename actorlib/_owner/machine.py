@@ -555,7 +555,7 @@ class WorkerStarter:
         made_of = definition.definition
         if made_of is None:
             return (START, vars(config), b"", borrowed, payload)
-        captured = made_of.loans
+        captured = made_of.borrowed
         self.references.arrived(captured, session.number)
         both = (*(borrowed or ()), *captured) or None
         return (START, vars(config), made_of.source, both, payload)

@@ -26,7 +26,7 @@ from collections import deque
 from socket import SO_ERROR, SOL_SOCKET
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from actorlib._wire.codec import FrameDecoder, encode, encode_with_loans, loans_of
+from actorlib._wire.codec import FrameDecoder, borrowed_of, encode, encode_with_borrowed
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -112,12 +112,12 @@ class AsyncChannel:
         Raises:
             TypeError: msgpack does not support the type of a field.
         """
-        if loans_of(frame) is None:
+        if borrowed_of(frame) is None:
             data = encode(frame)
         elif self._sharing and self._is_open:
             data = self._sharing.encode(frame)
         else:
-            data = encode_with_loans(frame)
+            data = encode_with_borrowed(frame)
         if type(data) is bytes:
             self.write(data)
             return

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from actorlib._shm.memory import SharedMemory
-from actorlib._wire.codec import FrameDecoder, encode, encode_with_loans, loans_of
+from actorlib._wire.codec import FrameDecoder, borrowed_of, encode, encode_with_borrowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -121,11 +121,11 @@ class BlockingChannel:
             TypeError: msgpack does not support the type of a field.
             OSError: The other side is gone.
         """
-        has_loans = loans_of(frame) is not None
-        sharing = self.sharing if has_loans else None
+        has_borrowed = borrowed_of(frame) is not None
+        sharing = self.sharing if has_borrowed else None
         data: bytes | list[Buffer] = b""
         if sharing is None:
-            data = encode_with_loans(frame) if has_loans else encode(frame)
+            data = encode_with_borrowed(frame) if has_borrowed else encode(frame)
         with self._write_lock:
             if (
                 sharing is not None

@@ -108,14 +108,14 @@ def fill_future(future: SettableFuture, frame: Frame) -> None:
 
 
 def load_result(
-    future: SettableFuture, payload: Payload, loans: Collection[bytes] | None = None
+    future: SettableFuture, payload: Payload, borrowed: Collection[bytes] | None = None
 ) -> None:
     """Fills a future with the value in a payload, or with its loading error.
 
     Args:
         future: The future; a ref keeps the payload of a mutable value.
         payload: The value.
-        loans: Its borrowed references.
+        borrowed: Its borrowed references.
 
     Raises:
         KeyboardInterrupt: See ``fail_to_load``.
@@ -124,7 +124,7 @@ def load_result(
         if type(payload) is SharedPayload:
             payload.hold()  # first, so that the loaded value shares that view
         value = decode(payload)
-        kept = kept_with(value, payload, loans)
+        kept = kept_with(value, payload, borrowed)
     except BaseException as error:  # noqa: BLE001  # loading runs the user's code
         fail_to_load(future, error)
     else:
@@ -136,14 +136,14 @@ def load_result(
 
 
 def kept_with(
-    value: object, payload: Payload, loans: Collection[bytes] | None = None
+    value: object, payload: Payload, borrowed: Collection[bytes] | None = None
 ) -> KeptValue | None:
     """Returns the kept value of a ref, for the value of a payload.
 
     Args:
         value: The value that was decoded from it.
         payload: The payload.
-        loans: Its borrowed references, which are held while it is kept.
+        borrowed: Its borrowed references, which are held while it is kept.
 
     Returns:
         None for an immutable value, unless it lies in shared memory: it is sent on from
@@ -155,11 +155,11 @@ def kept_with(
     elif type(value) in IMMUTABLE:
         return None
     holds: list[HandlePin] | None = None
-    counted = [loan for loan in loans if loan != own] if loans else None
+    counted = [each for each in borrowed if each != own] if borrowed else None
     if counted:
         engine = current_engine()
-        holds = [HandlePin(engine, ActorId(loan), NO_METHODS) for loan in counted]
-    return payload, loans, holds, False
+        holds = [HandlePin(engine, ActorId(each), NO_METHODS) for each in counted]
+    return payload, borrowed, holds, False
 
 
 def load_kept(kept: KeptValue) -> Any:

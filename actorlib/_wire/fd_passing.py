@@ -24,7 +24,7 @@ from actorlib._base.ids import BLOCK_KIND, kind_of
 from actorlib._shm.layout import SEGMENT_NAME_SIZE
 from actorlib._shm.memory import SharedPayload, SharingOptions
 from actorlib._shm.segments import MemoryBudget, read_only_fd
-from actorlib._wire.codec import encode, encode_with_loans, loans_of
+from actorlib._wire.codec import borrowed_of, encode, encode_with_borrowed
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -209,11 +209,11 @@ class SegmentSharing:
         """
         payload = frame[-1]
         if type(payload) is SharedPayload and payload.segment in self.known_segments:
-            loans = loans_of(frame)
-            if loans and len(loans) == 1 and loans[0] == payload.block:
+            borrowed = borrowed_of(frame)
+            if borrowed and len(borrowed) == 1 and borrowed[0] == payload.block:
                 return encode(frame)  # no other part can be unknown or too long
         unknown = self._unknown_segments(frame)
-        data = encode_with_loans(frame)
+        data = encode_with_borrowed(frame)
         if not unknown:
             return data
         tables = [
@@ -222,7 +222,7 @@ class SegmentSharing:
             if (table := self._share_segment(name)) is not None
         ]
         if len(tables) < len(unknown) and isinstance(frame[-1], SharedPayload):
-            data = encode_with_loans((*frame[:-1], list(frame[-1].buffers())))
+            data = encode_with_borrowed((*frame[:-1], list(frame[-1].buffers())))
         if isinstance(data, bytes):
             return b"".join((*tables, data))
         return [*tables, *data]
@@ -234,11 +234,11 @@ class SegmentSharing:
         for field in frame[1:-1]:
             if type(field) is not list and type(field) is not tuple:
                 continue
-            for loan in cast("list[object]", field):
+            for reference in cast("list[object]", field):
                 if (
-                    type(loan) is bytes
-                    and (name := loan[:SEGMENT_NAME_SIZE]) not in known
-                    and kind_of(loan) == BLOCK_KIND
+                    type(reference) is bytes
+                    and (name := reference[:SEGMENT_NAME_SIZE]) not in known
+                    and kind_of(reference) == BLOCK_KIND
                     and name not in unknown
                 ):
                     unknown.append(name)

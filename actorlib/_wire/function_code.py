@@ -33,29 +33,29 @@ class ClassDefinition:
     Args:
         engine: Counts the references, from now on and while this object exists.
         source: The pickled class.
-        loans: The ids of the actors and the objects in it.
+        borrowed: The ids of the actors and the objects in it.
 
     Attributes:
         source: The same.
-        loans: The same.
+        borrowed: The same.
     """
 
-    __slots__ = ("__weakref__", "_engine", "loans", "source")
+    __slots__ = ("__weakref__", "_engine", "borrowed", "source")
 
     def __init__(
-        self, engine: Engine, source: bytes, loans: Collection[CountedId] = ()
+        self, engine: Engine, source: bytes, borrowed: Collection[CountedId] = ()
     ) -> None:
         self.source = source
-        self.loans = tuple(loans)
+        self.borrowed = tuple(borrowed)
         self._engine = engine
-        for loan in self.loans:
-            engine.retain(loan)
+        for reference in self.borrowed:
+            engine.retain(reference)
 
     def __del__(self) -> None:
         # While the interpreter shuts down, the engine may be cleared already.
         with suppress(AttributeError):
-            for loan in self.loans:
-                self._engine.release(loan)
+            for reference in self.borrowed:
+                self._engine.release(reference)
 
 
 class ClassDefinitions:
@@ -113,9 +113,9 @@ def _pickle(
         SerializationError: It cannot be sent; the message names the part of ``blamed``
             that prevents it.
     """
-    with collecting_ids(engine) as loans:
+    with collecting_ids(engine) as borrowed:
         try:
-            return dump(source), loans
+            return dump(source), borrowed
         except Exception as error:
             raise SerializationError(
                 f"{what} cannot be sent to another process: "

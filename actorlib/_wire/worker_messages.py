@@ -133,12 +133,12 @@ def check_frame(frame: Frame, prefix: bytes) -> tuple[bytes, ...]:
         ProtocolError: The frame is invalid; the message names the field.
     """
     try:
-        loans = _frame_tests[frame[0]](prefix, *frame)
+        borrowed = _frame_tests[frame[0]](prefix, *frame)
     except (LookupError, TypeError):  # another kind, or another number of fields
-        loans = None
-    if loans is None:
+        borrowed = None
+    if borrowed is None:
         raise _refusal(frame, prefix)
-    return loans
+    return borrowed
 
 
 def _refusal(frame: Frame, prefix: bytes) -> ProtocolError:
@@ -175,8 +175,10 @@ class _FrameTests(dict[int, "Callable[..., tuple[bytes, ...] | None]"]):
         ]
         names = ", ".join(["prefix", "kind", *(f"_{n}" for n in range(len(fields)))])
         test = " and ".join(["type(kind) is int", *tests])
-        loans = f"_{[*fields].index('loans')} or ()" if "loans" in fields else "()"
-        self[kind] = _compiled(f"lambda {names}: ({loans}) if {test} else None")
+        borrowed = (
+            f"_{[*fields].index('borrowed')} or ()" if "borrowed" in fields else "()"
+        )
+        self[kind] = _compiled(f"lambda {names}: ({borrowed}) if {test} else None")
         return self[kind]
 
 
@@ -232,7 +234,7 @@ def _is_id(value: object) -> bool:
     )
 
 
-def _are_loans(value: Any) -> bool:
+def _are_borrowed(value: Any) -> bool:
     return type(value) is tuple and all(map(_is_id, cast("tuple[object, ...]", value)))
 
 
@@ -382,9 +384,9 @@ _BYTES = _exactly("bytes", bytes)
 _PAYLOAD = FieldType("a payload", "type(value) is bytes or type(value) in _PAYLOADS")
 _SCALAR = FieldType("a scalar", "type(value) in _SCALARS")
 _TIME = FieldType("a time", "_is_real(value, 0)")
-_LOANS = FieldType(
+_BORROWED = FieldType(
     "None, or the ids of actors, objects and blocks",
-    "value is None or _are_loans(value)",
+    "value is None or _are_borrowed(value)",
 )
 _ACTOR = _identity(ACTOR_KIND, "an actor")
 _OBJECT = _identity(OBJECT_KIND, "an object")
@@ -400,7 +402,7 @@ _NAMES: Final[dict[str, Any]] = {
     "_are_attributes": _are_attributes,
     "_are_calls": _are_calls,
     "_are_link_calls": _are_link_calls,
-    "_are_loans": _are_loans,
+    "_are_borrowed": _are_borrowed,
     "_are_texts": _are_texts,
     "_is_deadline": _is_deadline,
     "_is_id": _is_id,
@@ -411,7 +413,7 @@ _NAMES: Final[dict[str, Any]] = {
 
 FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     READY: {"name": _NAME, "pid": _number(1, _PIDS)},
-    RESULT: {"call": _RUNS, "loans": _LOANS, "value": _PAYLOAD},
+    RESULT: {"call": _RUNS, "borrowed": _BORROWED, "value": _PAYLOAD},
     RESULT_SCALAR: {"call": _RUNS, "value": _SCALAR},
     FAILURE: {
         "call": _RUNS_IF_ANY,
@@ -419,16 +421,16 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "summary": _TEXT,
         "traceback": _TEXT,
         "where": _TEXT,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "exception": _PAYLOAD,
     },
-    ITEM: {"call": _RUNS, "index": _COUNT, "loans": _LOANS, "value": _PAYLOAD},
+    ITEM: {"call": _RUNS, "index": _COUNT, "borrowed": _BORROWED, "value": _PAYLOAD},
     CALL_ACTOR: {
         "call": _CALL,
         "parent": _RUNS_IF_ANY,
         "actor": _ACTOR,
         "method": _TEXT,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "arguments": _PAYLOAD,
     },
     CALL_ACTOR_WITH: {
@@ -436,7 +438,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "parent": _RUNS_IF_ANY,
         "actor": _ACTOR,
         "method": _TEXT,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "headers": _HEADERS,
         "arguments": _PAYLOAD,
     },
@@ -465,14 +467,14 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     CREATE: {
         "call": _CALL_IF_ANY,
         "actor": _OWN_ACTOR,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "class": _BYTES,
         "options": _BYTES,
     },
     CREATE_ARGUMENTS: {
         "actor": _OWN_ACTOR,
         "is_good": _FLAG,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "arguments": _PAYLOAD,
     },
     AWAIT: {"call": _CALL, "actor": _ACTOR},
@@ -482,7 +484,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "manner": _one_of("a manner of ending", BEHIND_CALLS, AT_ONCE, TO_RESTART),
     },
     RELEASE_REFS: {
-        "loan": FieldType("the id of a borrowed reference", "_is_id(value)"),
+        "reference": FieldType("the id of a borrowed reference", "_is_id(value)"),
         "count": _number(1, _MOST),
     },
     FIND: {
@@ -509,7 +511,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     OBJECT_PUT: {
         "object": _OWN_OBJECT,
         "is_good": _FLAG,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "value": _PAYLOAD,
     },
     OBJECT_GET: {"call": _CALL, "object": _OBJECT},
@@ -524,7 +526,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     REGISTER_FUNCTION: {
         "function": _COUNT,
         "label": _TEXT,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "source": _BYTES,
     },
     RUN: {
@@ -533,7 +535,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "function": _COUNT,
         "options": _BYTES,
         "headers": _HEADERS,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "arguments": _PAYLOAD,
     },
     FORCE_CANCEL: {"call": _CALL, "recursive": _FLAG},

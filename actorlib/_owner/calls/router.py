@@ -793,7 +793,7 @@ def give_item(
     """
     _, number, index, loans, payload = frame
     if isinstance(target, StreamReader):
-        load = partial(load_result, loans=loans)
+        load = partial(load_result, borrowed=loans)
         if loans:
             with passing(counted, loans, OWNER):
                 target.put(number, index, payload, load)
