@@ -141,9 +141,6 @@ def builder_of(cls: type[T]) -> Callable[[Iterable[object]], T]:
 
     Args:
         cls: The class, which has no ``__post_init__``.
-
-    Returns:
-        A function of the values of all its fields, in their order.
     """
     new: Any = object.__new__
     setters = [

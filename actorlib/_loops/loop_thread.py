@@ -330,11 +330,7 @@ def _report(
 
 
 def new_loop(*mixins: type) -> asyncio.AbstractEventLoop:
-    """Makes a loop of uvloop if it is installed and not switched off, else of asyncio.
-
-    Args:
-        mixins: Further base classes of the loop, such as ``ThreadedLoop``.
-    """
+    """Makes a loop of uvloop if it is installed and enabled, else of asyncio."""
     kind: Any = asyncio.SelectorEventLoop
     if os.environ.get("ACTORLIB_UVLOOP", "1") != "0":
         with contextlib.suppress(ImportError):
@@ -358,14 +354,10 @@ def run_on_loop_of(future: asyncio.Future[Any], work: Callable[[], T]) -> T:
 def block(ref: asyncio.Future[Any], timeout: float | None, refusal: str) -> None:
     """Blocks this thread until a ref is done whose loop runs in another thread.
 
-    Args:
-        ref: The ref.
-        timeout: Seconds, or None.
-        refusal: The message of the error if this thread must not wait.
-
     Raises:
-        GetTimeoutError: It took longer.
-        RuntimeError: This thread must not block, or the runtime was shut down.
+        GetTimeoutError: It took longer than ``timeout`` seconds.
+        RuntimeError: This thread must not block (with the message ``refusal``), or the
+            runtime was shut down.
     """
     loop = cast("object", ref.get_loop())
     home = portal_of(loop)

@@ -46,8 +46,6 @@ class _Plan(NamedTuple):
     """How rows of one class are encoded.
 
     Attributes:
-        names: The names of the columns.
-        read: Reads the values of all columns of a row.
         converters: Convert the values that are not plain, by the name of the column.
     """
 
@@ -106,10 +104,6 @@ encode_row = RowEncoder().encode
 def decode_row(kind: type[T], values: Mapping[str, Any]) -> T:
     """Decodes a result of ``encode_row``.
 
-    Args:
-        kind: The class of the row.
-        values: The values of its fields, by their names.
-
     Raises:
         ValueError: They are not the fields of such a row.
     """
@@ -119,11 +113,6 @@ def decode_row(kind: type[T], values: Mapping[str, Any]) -> T:
 
 def extend_row(kind: type[T], row: object, **more: object) -> T:
     """Makes a row of a class that has additional fields.
-
-    Args:
-        kind: The class.
-        row: A row of the class that it derives from, with the values of its fields.
-        **more: All the other fields.
 
     Raises:
         TypeError: A field is missing, or there is none of that name.
@@ -140,11 +129,7 @@ def extend_row(kind: type[T], row: object, **more: object) -> T:
 class _Decoder:
     """Decodes rows of one class.
 
-    Args:
-        kind: The class.
-
     Attributes:
-        names: The names of the fields.
         build: Makes a row from the values of all fields.
     """
 
@@ -229,10 +214,8 @@ def _converter(
 ) -> Convert | None:
     """Makes a function that converts values of a type; None if they do not change.
 
-    Args:
-        hint: The type.
-        of_leaf: Makes the converter of a type that is not a tuple, list, dict or union.
-        series: The type for tuples.
+    ``of_leaf`` makes the converter of a type that is not a tuple, list, dict or union.
+    Tuples become a ``series``.
 
     Raises:
         TypeError: No row has such values.

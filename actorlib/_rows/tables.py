@@ -32,8 +32,6 @@ class Column(Generic[RowT]):
     """A column of a table.
 
     Attributes:
-        heading: Its heading.
-        cell: Makes the cell of a row.
         is_number: True for numbers: they are aligned at the right and never folded.
         importance: The higher, the longer it stays where there is no room for all
             columns.
@@ -83,11 +81,7 @@ def table(
 ) -> Table:
     """Makes a table, whose texts are folded where they have no room.
 
-    Args:
-        columns: Its columns.
-        rows: Its rows.
-        title: Its title.
-        left_out: The number of further rows, for the caption.
+    The caption names the number of rows that were left out.
     """
     cells = ([column.cell(row) for column in columns] for row in rows)
     return table_of(columns, cells, title, left_out)

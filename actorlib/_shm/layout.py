@@ -33,9 +33,6 @@ def buffer_starts(sizes: Iterable[int]) -> tuple[list[int], int]:
     EPYC). The CPU mistakes loads for loads of recent stores if the lowest 12 bits of
     the addresses are close.
 
-    Args:
-        sizes: The bytes of each buffer.
-
     Returns:
         The start of each buffer, and the bytes of the whole.
     """

@@ -46,8 +46,6 @@ class SegmentStore:
     """Allocates blocks in segments of this process, and frees them.
 
     Args:
-        prefix: The prefix of the names of its segments.
-        budget: Limits its touched memory.
         reclaim: Called before more memory is touched: it may free blocks.
         only_sealed: Whether to make no segments where the system cannot seal them:
             receivers would refuse to map a file that can shrink.

@@ -81,16 +81,7 @@ class SendingEngine(Engine, Protocol):
 
 
 class EncodedValue:
-    """Puts an encoded value inside of another one; it arrives as the value.
-
-    Args:
-        engine: The engine of the process that pickles it.
-        payload: The value.
-        borrowed: Its borrowed references.
-
-    Attributes:
-        payload: The value.
-    """
+    """Puts an encoded value inside of another one; it arrives as the value."""
 
     def __init__(
         self,
@@ -120,7 +111,6 @@ class FilledArguments:
     """Puts the values of refs into arguments that were encoded earlier.
 
     Args:
-        arguments: All other arguments, with holes.
         places: The holes: positions, and names of keyword arguments.
         values: The values; an ``EncodedValue`` stands for an encoded one.
     """
@@ -138,12 +128,7 @@ class FilledArguments:
 
 
 def value_to_send(engine: SendingEngine, ref: ObjectRef[Any]) -> object:
-    """Returns the value of a ref for pickle, without encoding it again if possible.
-
-    Args:
-        engine: The engine of this process.
-        ref: A ref that has its value.
-    """
+    """Returns the value of a ref for pickle, without encoding it again if possible."""
     kept = ref.kept_value
     if kept is None:
         return ref.result()  # it raises the ref's error
@@ -240,11 +225,7 @@ def fill_encoded(
 
 
 class BorrowedRefs:
-    """The refs of other processes that are here: one for each object.
-
-    Args:
-        engine: Counts them.
-    """
+    """The refs of other processes that are here: one for each object."""
 
     def __init__(self, engine: Callable[[], Engine]) -> None:
         self._engine = engine
@@ -264,11 +245,8 @@ class BorrowedRefs:
     ) -> None:
         """Adds a ref that has come; it is counted while it is here.
 
-        Args:
-            ref: The ref.
-            object_id: The id of its object.
-            want: Requests the value; it must not hold the ref.
-            revoke: Cancels the call of the result.
+        ``want`` requests the value, and must not hold the ref. ``revoke`` cancels the
+        call of the result.
         """
         ref.set_source(want, revoke, object_id)
         self._refs[object_id] = ref
@@ -357,12 +335,8 @@ def encode_arguments(
 ) -> Payload:
     """Encodes a call's arguments, as they are now.
 
-    Args:
-        where: The callee, for messages.
-        args: The positional arguments.
-        kwargs: The keyword arguments.
-        memory: The shared memory for large ones.
-        borrowed: The id of their block is appended to this list.
+    ``where`` is the callee, for messages. If large arguments are put into shared
+    memory, the id of their block is appended to ``borrowed``.
 
     Raises:
         SerializationError: One cannot be sent; the message names it.
@@ -414,10 +388,7 @@ class Arguments:
     """Encodes the arguments of one call, and later the values of refs among them.
 
     Args:
-        engine: The engine that sends them.
         where: The callee: its ``str`` is for messages.
-        args: The positional arguments.
-        kwargs: The keyword arguments.
 
     Attributes:
         refs: The refs that are themselves arguments.
@@ -522,9 +493,6 @@ class Call:
 
     Attributes:
         number: Its number in the sending process.
-        callee: The method or function.
-        arguments: Its arguments.
-        headers: Its headers; see ``call_headers``.
         parent: The number of the call that makes it; 0 outside of calls.
     """
 

@@ -35,12 +35,8 @@ class BlockingChannel:
 
     Args:
         sock: Its end of a socket pair; blocking from now on.
-        sharing: Shares segments over this pipe, if they are shared.
-        decoder: Decodes the bytes; None for a new one.
 
     Attributes:
-        sock: The same.
-        decoder: The same.
         read_timeout: The maximum wait of a read in seconds; 0 for no limit.
     """
 

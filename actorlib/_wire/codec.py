@@ -212,7 +212,6 @@ class FrameDecoder:
         memory: Reads tables about shared memory; None if there are none.
 
     Attributes:
-        memory: The same.
         read_size: The size of the next read.
     """
 

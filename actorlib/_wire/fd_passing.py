@@ -42,11 +42,7 @@ _CLOSED_ON_EXEC = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
 
 
 class FdSocket:
-    """Sends and receives descriptors: one end of a side socket.
-
-    Args:
-        sock: The end of a socket pair; closed by ``close``.
-    """
+    """Sends and receives descriptors: one end of a side socket."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)  # noqa: FBT003  # the socket API
@@ -137,7 +133,6 @@ class SegmentSharing:
     """Shares segments with the process at the other end of one pipe.
 
     Args:
-        memory: The shared memory of this process.
         prefix: The prefix of the names of the other side's segments, if it is a worker:
             it may share no others. None for the owner, who may send every table.
 
@@ -159,10 +154,6 @@ class SegmentSharing:
 
         These are the first bytes of its pipe. If there can be no side socket, nothing
         is sent, and large values are sent through the pipe.
-
-        Args:
-            sock: The owner's end of the pipe.
-            slot: The worker's slot of the budget.
         """
         budget, settings = self.memory.budget, self.memory.settings
         if budget is None:

@@ -32,12 +32,7 @@ class ClassDefinition:
 
     Args:
         engine: Counts the references, from now on and while this object exists.
-        source: The pickled class.
         borrowed: The ids of the actors and the objects in it.
-
-    Attributes:
-        source: The same.
-        borrowed: The same.
     """
 
     __slots__ = ("__weakref__", "_engine", "borrowed", "source")
@@ -59,11 +54,7 @@ class ClassDefinition:
 
 
 class ClassDefinitions:
-    """Pickles classes of actors, each once for as long as it exists.
-
-    Args:
-        engine: Counts their captured references.
-    """
+    """Pickles classes of actors, each once for as long as it exists."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -72,12 +63,7 @@ class ClassDefinitions:
         )
 
     def of(self, name: str, source: object, sent: object) -> ClassDefinition:
-        """Returns the pickled class of an actor.
-
-        Args:
-            name: Its name, for messages.
-            source: The key of the cache.
-            sent: The object to pickle.
+        """Returns the pickled class of an actor: ``sent``, cached by ``source``.
 
         Raises:
             SerializationError: It cannot be sent, for example because a method uses a
@@ -124,11 +110,7 @@ def _pickle(
 
 
 class PickledFunction:
-    """Puts a pickled function into a payload; it arrives as the function.
-
-    Args:
-        source: The pickled function.
-    """
+    """Puts a pickled function into a payload; it arrives as the function."""
 
     def __init__(self, source: bytes) -> None:
         self._source = source

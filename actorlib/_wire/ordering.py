@@ -34,12 +34,8 @@ class CallOrder(Generic[K, C]):
     def add(self, lane: K, call: C, *, ready: bool, passes: bool = False) -> bool:
         """Adds a call; True if it may be sent now.
 
-        Args:
-            lane: Its lane.
-            call: The call.
-            ready: Whether its arguments are there.
-            passes: Whether it is sent as soon as they are, before earlier calls that
-                wait.
+        A call is ready if its arguments are there. A call that passes is sent as soon
+        as they are, before earlier calls that wait.
         """
         if ready and passes:
             return True
@@ -57,10 +53,6 @@ class CallOrder(Generic[K, C]):
 
     def resolve(self, lane: K, call: C) -> list[C]:
         """Records that the arguments of a call are there.
-
-        Args:
-            lane: Its lane.
-            call: The call.
 
         Returns:
             The calls that may be sent now, in order.

@@ -113,7 +113,6 @@ class FieldType(NamedTuple):
     """The type of a field.
 
     Attributes:
-        name: Its description, for messages.
         test: An expression that is true for a valid ``value`` from a worker whose ids
             begin with ``prefix``.
     """
@@ -125,9 +124,7 @@ class FieldType(NamedTuple):
 def check_frame(frame: Frame, prefix: bytes) -> tuple[bytes, ...]:
     """Checks a frame from a worker, and returns its borrowed references.
 
-    Args:
-        frame: The frame.
-        prefix: The prefix of the ids that this worker makes.
+    ``prefix`` begins the ids that this worker makes.
 
     Raises:
         ProtocolError: The frame is invalid; the message names the field.
