@@ -37,7 +37,6 @@ def _log_message(level: int, message: str, args: tuple[object, ...]) -> None:
 
 
 def checked_level(value: object, name: str = "log_level") -> int:
-    """Returns the number of a level of ``logging``."""
     if isinstance(value, str):
         levels = logging.getLevelNamesMapping()
         level = levels.get(value, levels.get(value.upper()))

@@ -58,7 +58,6 @@ class NamedSockets(ABC):
         """Lists the user and the name of each socket that this process can see."""
 
     def names(self) -> list[str]:
-        """Lists the names of this user's sockets that this process can see."""
         return [name for uid, name in self.listed() if uid == os.geteuid()]
 
 

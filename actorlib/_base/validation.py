@@ -104,12 +104,10 @@ class Options:
 
 
 def given_options(options: object) -> dict[str, Any]:
-    """Returns the keywords that options were made from."""
     return {name: getattr(options, name) for name in names_of(type(options))}
 
 
 def names_of(kind: type) -> tuple[str, ...]:
-    """Returns the names of the options of a class."""
     return _layout(kind).names
 
 
@@ -119,7 +117,6 @@ def options_by_word(kind: type) -> Mapping[str, str]:
 
 
 def words_of(kind: type, name: str) -> tuple[str, ...]:
-    """Returns the words that an option allows, from its type."""
     annotation = next(f.type for f in fields(kind) if f.name == name)
     return tuple(_literals(annotation))
 
@@ -133,7 +130,6 @@ def _literals(annotation: object) -> Iterator[str]:
 
 
 def check_option(kind: type, name: str, value: object) -> None:
-    """Checks a value that another function accepts as an option of a class."""
     for checked, _, check, args in _layout(kind).checks:
         if checked == name:
             check(name, value, *args)

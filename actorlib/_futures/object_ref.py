@@ -668,7 +668,6 @@ class BorrowedRef(ObjectRef[R]):
             self._object_id = object_id
 
     def fetch(self) -> None:
-        """Fetches its value, unless it was fetched before."""
         fetch, self._fetch = self._fetch, None
         if fetch is not None:
             run_on_loop_of(self, fetch)

@@ -128,7 +128,6 @@ class StreamReader:
     def of(
         cls, callee: Callee, loop: asyncio.AbstractEventLoop, owner: StreamOwner
     ) -> StreamReader:
-        """Makes the reader of a call that is about to be made."""
         options = callee.options
         return cls(
             loop,
@@ -261,7 +260,6 @@ class StreamReader:
                 self._arrived()
 
     def _fail_incomplete(self, sent: int) -> None:
-        """Fails the stream because of missing items."""
         self.set_exception(
             ProtocolError(
                 f"a stream has lost items: {sent} were sent, and {self._received} have "
@@ -271,7 +269,6 @@ class StreamReader:
 
     @property
     def lags(self) -> bool:
-        """Whether there is an item that was not taken."""
         return bool(self._items)
 
     def done(self) -> bool:
@@ -449,7 +446,6 @@ class WholeCall:
 
 
 def copy_outcome(ref: ObjectRef[R], to: ObjectRef[R]) -> None:
-    """Copies the result, error or cancellation of a done ref to another ref."""
     if not ref.done() or to.done():
         return
     if ref.cancelled():

@@ -56,7 +56,6 @@ class LoopPortal(ABC):
     _is_awake: bool
 
     def _begin(self) -> None:
-        """Makes this thread the loop's thread."""
         self.refusal = ""
         self._thread = threading.get_ident()
         self._posted = deque()
@@ -93,8 +92,7 @@ class LoopPortal(ABC):
         """Makes the loop run the posted callbacks; callable from any thread."""
 
     @abstractmethod
-    def report(self, callback: object, error: Exception) -> None:
-        """Reports an exception of a callback."""
+    def report(self, callback: object, error: Exception) -> None: ...
 
     @abstractmethod
     def watch(
@@ -166,7 +164,6 @@ class ThreadedLoop(LoopPortal, _Base):
     """Mixin for an event loop that runs on a thread of its own."""
 
     def begin(self) -> None:
-        """Makes this thread the loop's thread."""
         self._begin()
         # Looked up once: every callback needs them.
         self._soon = cast("Any", super()).call_soon

@@ -72,7 +72,6 @@ def loop_of(item: pytest.Item, fixture: str) -> str | None:
 
 
 def report(leaks: list[str]) -> None:
-    """Fails the test if it has left anything behind."""
     __tracebackhide__ = True
     if leaks:
         rows = "\n".join(f"  - {row}" for row in leaks)

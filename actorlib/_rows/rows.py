@@ -70,7 +70,6 @@ class RowEncoder:
         self._plans: dict[type, _Plan] = {}
 
     def encode(self, row: object) -> dict[str, Any]:
-        """Encodes a row, and its nested rows."""
         plan = self._plans.get(type(row)) or self._plan_of(type(row))
         values = dict(zip(plan.names, plan.read(row), strict=True))
         for name, convert in plan.converters:

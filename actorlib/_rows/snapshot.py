@@ -670,7 +670,6 @@ def _checked_filter(
 
 
 def matching(rows: Iterable[RowT], filters: Iterable[Filter]) -> list[RowT]:
-    """Returns the rows that match every filter."""
     conditions = tuple(filters)
     return [
         row

@@ -66,7 +66,6 @@ def in_words(amounts: Mapping[str, float], total: Mapping[str, float]) -> str:
 
 
 def console(**options: Any) -> Console:
-    """Makes a console that prints; see ``rich.console.Console`` for the options."""
     from rich.console import Console  # noqa: PLC0415  # rarely needed
 
     # No markup: names and reasons are text of the user.
@@ -93,7 +92,6 @@ def table_of(
     title: str | None = None,
     left_out: int = 0,
 ) -> Table:
-    """Makes a table of cells; see ``table``."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415  # rarely needed
     from rich.table import Table  # noqa: PLC0415  # rarely needed
 
@@ -118,7 +116,6 @@ def table_of(
 
 
 def html_of(*parts: RenderableType) -> str:
-    """Draws parts below one another, for a notebook."""
     # Without force_jupyter=False a notebook would show it at once.
     page = console(
         file=io.StringIO(),

@@ -44,9 +44,7 @@ Payload: TypeAlias = "bytes | list[Buffer] | SharedPayload"
 class BlockRefCounter(Protocol):
     """Counts the views of blocks in this process; engines implement it."""
 
-    def retain(self, actor: Any) -> None:
-        """Counts one more view."""
-        ...
+    def retain(self, actor: Any) -> None: ...
 
     def release(self, actor: Any) -> None:
         """Counts one view less; called from destructors, in any thread."""
@@ -105,7 +103,6 @@ class SharedPayload:
 
     @property
     def segment(self) -> bytes:
-        """The name of its segment."""
         return self.block[:SEGMENT_NAME_SIZE]
 
     @property
@@ -144,7 +141,6 @@ class FdReserve:
     _fd = -1
 
     def reserve(self) -> None:
-        """Opens the descriptor in reserve, if possible."""
         if self._fd < 0:
             with contextlib.suppress(OSError):
                 self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)

@@ -262,7 +262,6 @@ class MemoryBudget:
         return view[inside : inside + _ROW].cast("Q")
 
     def call_cells_of(self, slot: int, count: int = CELLS) -> Sequence[int]:
-        """Returns the first cells of the process of a slot."""
         data = os.pread(self.fd, count * _SLOT, self.CALL_CELLS + slot * _ROW)
         return memoryview(data).cast("Q").tolist()
 

@@ -81,11 +81,9 @@ class SegmentStore:
 
     @property
     def touched(self) -> int:
-        """The bytes of its segments that have memory."""
         return sum(segment.touched for segment in self._segments.values())
 
     def segment(self, name: bytes) -> Segment | None:
-        """Returns a segment of this process, or None if it is not one of these."""
         return self._segments.get(name)
 
     def allocate(self, nbytes: int) -> tuple[Segment, int] | None:
@@ -201,7 +199,6 @@ class SegmentStore:
         self._trim(segment)
 
     def _allocate_in_touched(self, nbytes: int) -> tuple[Segment, int] | None:
-        """Allocates a block in touched memory."""
         for segment in self._segments.values():
             start = segment.blocks.allocate(nbytes)
             if start is None:

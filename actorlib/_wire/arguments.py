@@ -211,7 +211,6 @@ def encode_error(
 
 
 def failure_frame(engine: SendingEngine, error: BaseException) -> Frame:
-    """Makes the FAILURE frame of any error."""
     payload, borrowed = encode_error(engine, error)
     text = "" if payload else "".join(traceback.format_exception(error))
     return (FAILURE, 0, DIED, one_line(error), text, "", borrowed, payload)

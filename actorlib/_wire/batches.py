@@ -128,13 +128,11 @@ def _outcome(
 
 
 def _calls(args: Sequence[Any], width: int) -> Iterator[Sequence[Any]]:
-    """Yields the arguments of each call."""
     for start in range(0, len(args), width):
         yield args[start : start + width]
 
 
 def _cancellation_check() -> Callable[[], None]:
-    """Makes a check that raises if the running call was cancelled or is too late."""
     context = current_engine().context
 
     def raise_if_cancelled() -> None:

@@ -105,7 +105,6 @@ def variables_in(headers: Mapping[str, Any]) -> dict[str, object]:
 
 
 def late_error(where: str, deadline: Deadline) -> DeadlineExceededError:
-    """Makes the error of a call whose deadline has passed."""
     _, seconds, outer_call = deadline
     timeout = (
         f"the {seconds:g} s that {outer_call}, which called it, was given"

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 class TableReader(Protocol):
     """Reads the tables at the end of frames about shared memory."""
 
-    def payload_at(self, location: dict[Any, Any]) -> SharedPayload:
-        """Returns the payload at the location in a table."""
-        ...
+    def payload_at(self, location: dict[Any, Any]) -> SharedPayload: ...
 
     def take_table(self, table: dict[str, Any]) -> None:
         """Processes a table about the memory itself."""

@@ -359,7 +359,6 @@ class PartialChunk(NamedTuple):
 
 
 def take_chunk(error: BaseException) -> PartialChunk | None:
-    """Removes the chunk from an error, and returns it."""
     chunk: PartialChunk | None = error.__dict__.pop(_CHUNK, None)
     return chunk
 
@@ -641,7 +640,6 @@ class Failure(NamedTuple):
 def sending_error(
     value: object, attempt: Callable[[object], object] = encode
 ) -> Exception | None:
-    """Returns the error that sending a value raises, if any."""
     try:
         attempt(value)
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
@@ -689,7 +687,7 @@ def unsendable_reason(
     error: Exception,
     attempt: Callable[[object], object] = encode,
 ) -> str:
-    """Explains why a value cannot be sent: its members that prevent it, and the error."""
+    """Explains why a value cannot be sent: the members that prevent it, and why."""
     label = str(getattr(value, "__qualname__", type(value).__qualname__))
     culprits = failures_in(value, label, _MAX_DEPTH, _MAX_TRIES, attempt)
     first = culprits[0].obj

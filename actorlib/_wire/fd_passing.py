@@ -78,7 +78,6 @@ class FdSocket:
         return fds[0]
 
     def skip(self) -> None:
-        """Discards the next descriptor."""
         with contextlib.suppress(OSError):
             self._sock.recv(1)
 

@@ -28,7 +28,6 @@ class CallOrder(Generic[K, C]):
         self._passing: set[C] = set()
 
     def __bool__(self) -> bool:
-        """Whether any lane is blocked."""
         return bool(self._lanes)
 
     def add(self, lane: K, call: C, *, ready: bool, passes: bool = False) -> bool:
