@@ -224,11 +224,6 @@ class FrameDecoder:
         self._buffers: list[bytearray] = []
         self._long_borrowed: dict[str, Any] | None = None
 
-    @property
-    def is_between_frames(self) -> bool:
-        """Whether no large payload is incomplete."""
-        return self._incomplete is None
-
     def feed(self, data: Buffer) -> list[Frame]:
         """Decodes the next bytes; returns the frames that they complete, in order.
 

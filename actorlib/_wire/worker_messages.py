@@ -270,8 +270,8 @@ def _is_link_call(call: Any, parent: Any, actor: Any, method: Any) -> bool:
     )
 
 
-def _is_real(value: Any, least: float) -> bool:
-    return type(value) in (int, float) and isfinite(value) and value >= least
+def _is_real(value: Any) -> bool:
+    return type(value) in (int, float) and isfinite(value) and value >= 0
 
 
 _ABSENT: Final = object()
@@ -285,7 +285,7 @@ def _items(value: Any, count: int) -> tuple[Any, ...]:
 
 def _is_deadline(value: Any) -> bool:
     when, seconds, outer_call = _items(value, 3)
-    return _is_real(when, 0) and _is_real(seconds, 0) and type(outer_call) is str
+    return _is_real(when) and _is_real(seconds) and type(outer_call) is str
 
 
 def _is_batch(value: Any) -> bool:
@@ -313,7 +313,7 @@ def _is_observed(value: Any) -> bool:
         and 0 < number < _MOST
         and type(caller) is bytes
         and len(caller) in (0, ID_SIZE)
-        and _is_real(made, 0)
+        and _is_real(made)
         and type(carrier) is dict
         and all(
             type(text) is str
@@ -380,7 +380,7 @@ _FLAG = _exactly("true or false", bool)
 _BYTES = _exactly("bytes", bytes)
 _PAYLOAD = FieldType("a payload", "type(value) is bytes or type(value) in _PAYLOADS")
 _SCALAR = FieldType("a scalar", "type(value) in _SCALARS")
-_TIME = FieldType("a time", "_is_real(value, 0)")
+_TIME = FieldType("a time", "_is_real(value)")
 _BORROWED = FieldType(
     "None, or the ids of actors, objects and blocks",
     "value is None or _are_borrowed(value)",
@@ -538,7 +538,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     FORCE_CANCEL: {"call": _CALL, "recursive": _FLAG},
     DURATION: {
         "function": _TEXT,
-        "seconds": FieldType("seconds", "_is_real(value, 0)"),
+        "seconds": FieldType("seconds", "_is_real(value)"),
     },
     BLOCKED: {
         "number": _RUNS,
@@ -583,7 +583,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "name": _TEXT,
         "created": FieldType(
             "a time in the next few thousand years",
-            f"_is_real(value, 0) and value < {_LAST_TIME}",
+            f"_is_real(value) and value < {_LAST_TIME}",
         ),
         "call": _RUNS_IF_ANY,
         "method": _TEXT,
