@@ -427,10 +427,10 @@ class WholeCall:
     def ref(self, generator: object) -> ObjectRef[int]:
         """Returns the ref, the same one as long as it is held."""
         with self._lock:
-            ref = None if self._ref is None else self._ref()
-            if ref is not None:
-                return ref
-            ref = ObjectRef(loop=self._completed.get_loop())
+            earlier = None if self._ref is None else self._ref()
+            if earlier is not None:
+                return earlier
+            ref: ObjectRef[int] = ObjectRef(loop=self._completed.get_loop())
             ref.bind(self._owner, 0)
             ref.generator = generator
             self._ref = weakref.ref(ref)

@@ -254,9 +254,7 @@ def _of_items(convert: Convert | None, series: type) -> Convert | None:
 def _plain_value(value: object) -> str | float | None:
     """Returns a value of the user; or the name of its type, if it has no plain form."""
     if isinstance(value, float):
-        return (
-            value if math.isfinite(value) else str(value)
-        )  # JSON has no notation for it
+        return value if math.isfinite(value) else str(value)  # JSON has no notation
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, int) and _LEAST <= value <= _MOST:

@@ -93,9 +93,7 @@ class Segment:
                     _allocate(self.fd, begin, stop - begin)
         except OSError:
             for begin, stop in missing:
-                free_pages(
-                    self.address + begin, stop - begin
-                )  # a part may be allocated
+                free_pages(self.address + begin, stop - begin)  # in case of a part
             raise
         if missing:
             self._set_missing(_without(self._missing, start, end))

@@ -167,9 +167,8 @@ class SegmentSharing:
         try:
             with theirs:
                 if self._fd_socket.send(budget.fd):
-                    send_fd(
-                        sock, data, theirs.fileno()
-                    )  # an empty pipe accepts it whole
+                    # An empty pipe accepts it whole.
+                    send_fd(sock, data, theirs.fileno())
                 else:
                     self.close()
         except OSError:  # it is gone, or too many descriptors are in transit
