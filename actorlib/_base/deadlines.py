@@ -38,7 +38,6 @@ class Deadlines(Generic[K]):
         self._push(call, when)
 
     def discard(self, call: K) -> None:
-        """Removes the deadline of a call, if it has one."""
         if self.live.pop(call, None) is not None:
             self._tidy()
 

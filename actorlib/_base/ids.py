@@ -50,13 +50,7 @@ _COUNT_SIZE = ID_SIZE - PREFIX_SIZE - 1
 
 
 def new_id(prefix: bytes, kind: int, count: int) -> bytes:
-    """Makes an id.
-
-    Args:
-        prefix: The prefix of the process that makes it.
-        kind: The kind, such as ``ACTOR_KIND``.
-        count: How many ids of that kind the process has made, including this one.
-    """
+    """Makes an id; ``count`` includes it."""
     return prefix_of_kind(prefix, kind) + count.to_bytes(_COUNT_SIZE, "big")
 
 

@@ -27,7 +27,6 @@ class Label:
         self._name = name
 
     def __str__(self) -> str:
-        """``Model 'm1'``, or ``Model``."""
         head = self.own or self.class_name
         return head if self._name is None else f"{head} {self._name!r}"
 

@@ -16,10 +16,6 @@ def warn(message: str, *args: object) -> None:
     notebook reads the context to find the cell of a message. With an empty context it
     shows the message in the cell that runs now.
 
-    Args:
-        message: With ``%s`` for each argument.
-        *args: The arguments.
-
     Raises:
         Exception: A handler of the user has raised it.
     """
@@ -29,11 +25,8 @@ def warn(message: str, *args: object) -> None:
 def tell(level: int, message: str, *args: object) -> None:
     """Logs a message that is not a warning, in an empty context too.
 
-    Args:
-        level: ``logging.INFO`` or ``logging.DEBUG``. A caller that has to format a text
-            first checks whether the logger has that level enabled.
-        message: With ``%s`` for each argument.
-        *args: The arguments.
+    A caller that has to format a text first checks whether the logger has that level
+    enabled.
     """
     with suppress(Exception):  # a handler of the user may raise
         Context().run(_log_message, level, message, args)
@@ -44,16 +37,6 @@ def _log_message(level: int, message: str, args: tuple[object, ...]) -> None:
 
 
 def checked_level(value: object, name: str = "log_level") -> int:
-    """Returns the number of a level of ``logging``.
-
-    Args:
-        value: Its name, or a number.
-        name: The name of the option, for messages.
-
-    Raises:
-        TypeError: The value is neither a number nor a string.
-        ValueError: There is no such level.
-    """
     if isinstance(value, str):
         levels = logging.getLevelNamesMapping()
         level = levels.get(value, levels.get(value.upper()))

@@ -32,23 +32,14 @@ _LISTENS = "00010000"
 
 
 class NamedSockets(ABC):
-    """The named sockets of one kind on this machine.
-
-    Args:
-        kind: Distinguishes their addresses from others.
-    """
+    """The named sockets of one kind on this machine."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
 
     @abstractmethod
     def place(self, name: str, uid: int | None = None) -> str:
-        """Returns the address of a named socket.
-
-        Args:
-            name: The name.
-            uid: The user of the socket. Default: None, for this user.
-        """
+        """Returns the address of a named socket, by default of this user."""
 
     @abstractmethod
     def listen(self, name: str) -> tuple[socket.socket, Callable[[], None]]:
@@ -67,18 +58,12 @@ class NamedSockets(ABC):
         """Lists the user and the name of each socket that this process can see."""
 
     def names(self) -> list[str]:
-        """Lists the names of this user's sockets that this process can see."""
         return [name for uid, name in self.listed() if uid == os.geteuid()]
 
 
 @final
 class AbstractSockets(NamedSockets):
-    """Sockets that have abstract addresses of Linux.
-
-    Args:
-        kind: Distinguishes their addresses from others.
-        table: The kernel's list of local sockets.
-    """
+    """Sockets that have abstract addresses of Linux."""
 
     def __init__(self, kind: str, table: str = "/proc/net/unix") -> None:
         super().__init__(kind)
@@ -115,7 +100,6 @@ class FolderSockets(NamedSockets):
     """Sockets in a folder of the user.
 
     Args:
-        kind: Distinguishes their files from others.
         folder: The folder. It is created if it is missing, and used only if no other
             user may enter it.
     """

@@ -31,9 +31,7 @@ def status_of_run(
 ) -> tuple[Status, str]:
     """Returns how code ended that did not return, and the name of its error's class.
 
-    Args:
-        error: The exception that it raised; None if its call was cancelled.
-        is_cancelled: Whether its call was cancelled. Default: False.
+    Without an error, its call was cancelled.
     """
     name = type(error).__name__
     if is_cancelled or name == "CancelledError":  # of asyncio, which few workers load

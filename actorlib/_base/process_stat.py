@@ -26,14 +26,8 @@ class ProcessStat(NamedTuple):
     """The kernel's facts about a process.
 
     Attributes:
-        pid: Its process id.
-        name: The name of its program.
         state: A letter: ``R`` runs, ``S`` sleeps, ``D`` waits for a device or a disk,
             ``T`` and ``t`` are stopped, ``Z`` and ``X`` have ended.
-        parent: Its parent's process id.
-        group: Its process group.
-        session: Its session.
-        flags: The kernel's flags.
         ticks: CPU time of all its threads, in ticks of the kernel's clock.
         began: Its start time, in such ticks.
         pages: Pages of memory that are resident.
@@ -95,11 +89,7 @@ def parse_stat(text: str) -> ProcessStat | None:
 
 
 def read_stat(pid: int | str) -> ProcessStat | None:
-    """Reads the kernel's facts about a process; None if there is no such process.
-
-    Args:
-        pid: Its process id, or ``self``.
-    """
+    """Reads the kernel's facts about a process; None if there is no such process."""
     try:
         # Buffers and a decoder would take as long as the rest.
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123  # no pathlib in the template

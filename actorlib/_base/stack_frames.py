@@ -25,9 +25,6 @@ def awaited_frames(coroutine: Any) -> list[FrameType]:
 
     A coroutine that is running has its outermost frame only. The frames of the
     functions that it has called are on the stack of its thread.
-
-    Args:
-        coroutine: A coroutine, a generator or an asynchronous generator.
     """
     frames: list[FrameType] = []
     while coroutine is not None and len(frames) < MOST_FRAMES:

@@ -33,13 +33,7 @@ if TYPE_CHECKING:
 
 
 def closest_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
-    """Returns the known names that are most like an unknown one, the likeliest first.
-
-    Args:
-        name: The unknown name.
-        known: The known names.
-        count: The maximum number of names to return.
-    """
+    """Returns the known names that are most like an unknown one, in order."""
     # A tenth of the import of this package, for messages that few ever see.
     from difflib import get_close_matches  # noqa: PLC0415
 
@@ -54,12 +48,8 @@ def option(
 ) -> T:
     """Makes a field of a dataclass of options that is checked if the user sets it.
 
-    Args:
-        check: Called with the name of the option, the value and ``args``. It raises an
-            error, or returns the value to store; None stores the user's value.
-        *args: Further arguments of the check.
-        default: The default, which is not checked.
-        rays_name: The name of the option in Ray, if it differs. Default: empty.
+    The check is called with the name of the option, the value and ``args``. It raises
+    an error, or returns the value to store; None stores the user's value.
     """
     metadata = {"check": (check, args), "rays_name": rays_name}
     return field(default=default, metadata=metadata)
@@ -105,9 +95,6 @@ class Options:
     def updated(self, given: Mapping[str, object]) -> Self:
         """Returns a copy of these options with some of them replaced.
 
-        Args:
-            given: The new values, by name.
-
         Raises:
             UnknownOptionError: An option is unknown.
             TypeError: A value has the wrong type.
@@ -125,12 +112,10 @@ def advice_on_options(kind: type, word: str) -> str:
 
 
 def given_options(options: object) -> dict[str, Any]:
-    """Returns the keywords that options were made from."""
     return {name: getattr(options, name) for name in names_of(type(options))}
 
 
 def names_of(kind: type) -> tuple[str, ...]:
-    """Returns the names of the options of a class."""
     return _layout(kind).names
 
 
@@ -140,7 +125,6 @@ def options_by_word(kind: type) -> Mapping[str, str]:
 
 
 def words_of(kind: type, name: str) -> tuple[str, ...]:
-    """Returns the words that an option allows, from its type."""
     annotation = next(f.type for f in fields(kind) if f.name == name)
     return tuple(_literals(annotation))
 
@@ -154,29 +138,13 @@ def _literals(annotation: object) -> Iterator[str]:
 
 
 def check_option(kind: type, name: str, value: object) -> None:
-    """Checks a value that another function accepts as an option of a class.
-
-    Args:
-        kind: The class of options.
-        name: The option.
-        value: The value.
-
-    Raises:
-        TypeError: It has the wrong type.
-        ValueError: It is out of range.
-    """
     for checked, _, check, args in _layout(kind).checks:
         if checked == name:
             check(name, value, *args)
 
 
 def check_fields(options: Options) -> None:
-    """Checks each option that is set, and stores what its check returns.
-
-    Raises:
-        TypeError: A value has the wrong type.
-        ValueError: A value is out of range.
-    """
+    """Checks each option that is set, and stores what its check returns."""
     kind: type = type(options)
     for name, default, check, args in _layout(kind).checks:
         value = getattr(options, name)
@@ -356,12 +324,7 @@ def checked_modules(name: str, value: object) -> tuple[str, ...]:
 
 
 def check_rows(limit: int | None) -> None:
-    """Checks a limit of rows: a whole number, 1 or more, or None.
-
-    Raises:
-        TypeError: It has the wrong type.
-        ValueError: It is below 1.
-    """
+    """Checks a limit of rows: a whole number, 1 or more, or None."""
     if limit is None:
         return
     if isinstance(limit, bool) or not isinstance(cast("object", limit), int):

@@ -141,9 +141,6 @@ def builder_of(cls: type[T]) -> Callable[[Iterable[object]], T]:
 
     Args:
         cls: The class, which has no ``__post_init__``.
-
-    Returns:
-        A function of the values of all its fields, in their order.
     """
     new: Any = object.__new__
     setters = [
@@ -193,9 +190,7 @@ class _LateSignature:
 
     def __get__(self, instance: object, owner: type) -> Signature:
         if owner is not self._made:
-            raise AttributeError(
-                "__signature__"
-            )  # a subclass may have another constructor
+            raise AttributeError("__signature__")  # it may have another constructor
         import inspect  # noqa: PLC0415  # rarely read
 
         def parameter(field: dataclasses.Field[Any]) -> inspect.Parameter:

@@ -83,7 +83,6 @@ class SendWindow:
         return False
 
     def put(self, nbytes: int) -> None:
-        """Counts an item of that size as sent."""
         self.sent += 1
         if self._bounds.nbytes >= 0:
             self._sizes.append(nbytes)

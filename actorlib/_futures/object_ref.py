@@ -727,7 +727,6 @@ class BorrowedRef(ObjectRef[R]):
             self._object_id = object_id
 
     def fetch(self) -> None:
-        """Fetches its value, unless it was fetched before."""
         fetch, self._fetch = self._fetch, None
         if fetch is not None:
             run_on_loop_of(self, fetch)
@@ -847,31 +846,21 @@ class _Filled:
             then()
 
 
-def immediate_loop(
-    error: Callable[[dict[str, Any]], None] | None = None,
-) -> asyncio.AbstractEventLoop:
-    """Makes a loop for refs where no loop runs; it runs callbacks at once.
-
-    Args:
-        error: The exception handler; see asyncio. By default errors are logged.
-    """
-    return cast("asyncio.AbstractEventLoop", _ImmediateLoop(error or _log_failure))
-
-
-def _log_failure(report: dict[str, Any]) -> None:
-    import logging  # noqa: PLC0415  # in a worker only this rare report needs it
-
-    logging.getLogger("actorlib").error(
-        "%s", report.get("message"), exc_info=report.get("exception")
-    )
+def immediate_loop() -> asyncio.AbstractEventLoop:
+    """Makes a loop for refs where no loop runs; it runs callbacks at once."""
+    return cast("asyncio.AbstractEventLoop", _ImmediateLoop())
 
 
 class _ImmediateLoop:
-    def __init__(self, error: Callable[[dict[str, Any]], None]) -> None:
-        self.call_exception_handler = error
-
     def get_debug(self) -> bool:
         return False
+
+    def call_exception_handler(self, report: dict[str, Any]) -> None:
+        import logging  # noqa: PLC0415  # in a worker only this rare report needs it
+
+        logging.getLogger("actorlib").error(
+            "%s", report.get("message"), exc_info=report.get("exception")
+        )
 
     def call_soon(
         self, callback: Callable[..., object], *args: object, context: object = None

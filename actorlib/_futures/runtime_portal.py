@@ -73,18 +73,14 @@ class RuntimePortal:
 class LoopCaller(Protocol):
     """Calls functions on a loop, from any thread; ``RuntimePortal`` implements it."""
 
-    def call(self, work: Callable[[], T]) -> T:
-        """Calls a function on the loop, and waits for its result."""
-        ...
+    def call(self, work: Callable[[], T]) -> T: ...
 
 
 class HasPortal(Protocol):
     """An object whose methods any thread may call."""
 
     @property
-    def portal(self) -> LoopCaller:
-        """Calls its methods on the loop."""
-        ...
+    def portal(self) -> LoopCaller: ...
 
 
 def on_loop(method: Method) -> Method:

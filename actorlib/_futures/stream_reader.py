@@ -128,7 +128,6 @@ class StreamReader:
     def of(
         cls, callee: Callee, loop: asyncio.AbstractEventLoop, owner: StreamOwner
     ) -> StreamReader:
-        """Makes the reader of a call that is about to be made."""
         options = callee.options
         return cls(
             loop,
@@ -261,7 +260,6 @@ class StreamReader:
                 self._arrived()
 
     def _fail_incomplete(self, sent: int) -> None:
-        """Fails the stream because of missing items."""
         self.set_exception(
             ProtocolError(
                 f"a stream has lost items: {sent} were sent, and {self._received} have "
@@ -271,7 +269,6 @@ class StreamReader:
 
     @property
     def lags(self) -> bool:
-        """Whether there is an item that was not taken."""
         return bool(self._items)
 
     def done(self) -> bool:
@@ -430,10 +427,10 @@ class WholeCall:
     def ref(self, generator: object) -> ObjectRef[int]:
         """Returns the ref, the same one as long as it is held."""
         with self._lock:
-            ref = None if self._ref is None else self._ref()
-            if ref is not None:
-                return ref
-            ref = ObjectRef(loop=self._completed.get_loop())
+            earlier = None if self._ref is None else self._ref()
+            if earlier is not None:
+                return earlier
+            ref: ObjectRef[int] = ObjectRef(loop=self._completed.get_loop())
             ref.bind(self._owner, 0)
             ref.generator = generator
             self._ref = weakref.ref(ref)
@@ -449,7 +446,6 @@ class WholeCall:
 
 
 def copy_outcome(ref: ObjectRef[R], to: ObjectRef[R]) -> None:
-    """Copies the result, error or cancellation of a done ref to another ref."""
     if not ref.done() or to.done():
         return
     if ref.cancelled():

@@ -36,7 +36,6 @@ class Tally:
         self.others: dict[Status, int] = {"error": 0, "cancelled": 0, "lost": 0}
 
     def outcomes(self) -> dict[Status, int]:
-        """Returns the number of calls by outcome."""
         return {"ok": self.ok, **self.others}
 
     def add(self, status: Status) -> None:
@@ -55,7 +54,6 @@ class Tally:
         return False
 
     def set_result(self, _: None) -> None:
-        """Counts a call whose ref has received its value."""
         self.ok += 1
 
     def refuse(self) -> None:
@@ -87,14 +85,12 @@ class TalliedWait:
         return self._tally is None
 
     def set_result(self, _: None) -> None:
-        """Counts a call whose ref has received its value."""
         tally, self._tally = self._tally, None
         if tally is not None:
             tally.ok += 1
         self._wake()
 
     def count(self, ref: asyncio.Future[Any]) -> None:
-        """Counts a call whose ref is done without a value."""
         tally, self._tally = self._tally, None
         if tally is not None:
             tally.count(ref)

@@ -22,11 +22,7 @@ from typing import Any, cast
 
 
 def detach_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Replaces the selector of a loop, in a forked child; harmless if it is closed.
-
-    Args:
-        loop: The copy of the parent's loop, of asyncio or uvloop.
-    """
+    """Replaces the selector of a loop, in a forked child; harmless if it is closed."""
     if loop.is_closed() or not hasattr(select, "epoll"):
         return  # kqueue descriptors are not inherited
     with contextlib.suppress(ValueError):  # a thread that became the main one may
@@ -58,9 +54,6 @@ def let_task_end(task: asyncio.Task[Any] | None) -> None:
     asyncio forgets in a fork which loop and which task run. From Python 3.14 on a task
     then ends with a ``RuntimeError`` in place of ``SystemExit``, which does not stop
     the loop, and the child waits for ever. Harmless outside a fork.
-
-    Args:
-        task: The copy of the parent's task, in which this is called.
     """
     if task is None or asyncio._get_running_loop() is not None:  # noqa: SLF001  # get_running_loop() raises
         return

@@ -56,7 +56,6 @@ class LoopPortal(ABC):
     _is_awake: bool
 
     def _begin(self) -> None:
-        """Makes this thread the loop's thread."""
         self.refusal = ""
         self._thread = threading.get_ident()
         self._posted = deque()
@@ -93,8 +92,7 @@ class LoopPortal(ABC):
         """Makes the loop run the posted callbacks; callable from any thread."""
 
     @abstractmethod
-    def report(self, callback: object, error: Exception) -> None:
-        """Reports an exception of a callback."""
+    def report(self, callback: object, error: Exception) -> None: ...
 
     @abstractmethod
     def watch(
@@ -166,7 +164,6 @@ class ThreadedLoop(LoopPortal, _Base):
     """Mixin for an event loop that runs on a thread of its own."""
 
     def begin(self) -> None:
-        """Makes this thread the loop's thread."""
         self._begin()
         # Looked up once: every callback needs them.
         self._soon = cast("Any", super()).call_soon
@@ -335,11 +332,7 @@ def _report(
 
 
 def new_loop(*mixins: type) -> asyncio.AbstractEventLoop:
-    """Makes a loop of uvloop if it is installed and not switched off, else of asyncio.
-
-    Args:
-        mixins: Further base classes of the loop, such as ``ThreadedLoop``.
-    """
+    """Makes a loop of uvloop if it is installed and enabled, else of asyncio."""
     kind: Any = asyncio.SelectorEventLoop
     if os.environ.get("ACTORLIB_UVLOOP", "1") != "0":
         try:
@@ -370,14 +363,10 @@ def run_on_loop_of(future: asyncio.Future[Any], work: Callable[[], T]) -> T:
 def block(ref: asyncio.Future[Any], timeout: float | None, refusal: str) -> None:
     """Blocks this thread until a ref is done whose loop runs in another thread.
 
-    Args:
-        ref: The ref.
-        timeout: Seconds, or None.
-        refusal: The message of the error if this thread must not wait.
-
     Raises:
-        GetTimeoutError: It took longer.
-        RuntimeError: This thread must not block, or the runtime was shut down.
+        GetTimeoutError: It took longer than ``timeout`` seconds.
+        RuntimeError: This thread must not block (with the message ``refusal``), or the
+            runtime was shut down.
     """
     loop = cast("object", ref.get_loop())
     home = portal_of(loop)

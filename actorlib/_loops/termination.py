@@ -30,9 +30,6 @@ async def until_terminated(main: Coroutine[Any, Any, T]) -> T:
     without this function. A handler of the program is not replaced. Only the main
     thread can have handlers: on others this function only awaits.
 
-    Args:
-        main: The coroutine.
-
     Returns:
         The coroutine's result, perhaps in spite of its cancellation.
 

@@ -551,7 +551,7 @@ class WorkerStarter:
         class_definition = definition.definition
         if class_definition is None:
             return (START, vars(config), b"", borrowed, payload)
-        captured = class_definition.loans
+        captured = class_definition.borrowed
         self.references.arrived(captured, session.number)
         both = (*(borrowed or ()), *captured) or None
         return (START, vars(config), class_definition.source, both, payload)

@@ -36,12 +36,9 @@ def has_failed(item: pytest.Item) -> bool:
 def loop_of(item: pytest.Item, fixture: str) -> str | None:
     """Returns the scope of the loop that a test runs on; None for a plain test.
 
-    Args:
-        item: The test.
-        fixture: The name of the calling fixture, for messages.
-
     Raises:
-        pytest.fail.Exception: It is async, and no plugin runs it.
+        pytest.fail.Exception: It is async, and no plugin runs it. The message names the
+            fixture.
     """
     is_async = inspect.iscoroutinefunction(getattr(item, "function", None))
     if not item.config.pluginmanager.hasplugin("asyncio"):
@@ -75,7 +72,6 @@ def loop_of(item: pytest.Item, fixture: str) -> str | None:
 
 
 def report(leaks: list[str]) -> None:
-    """Fails the test if it has left anything behind."""
     __tracebackhide__ = True
     if leaks:
         rows = "\n".join(f"  - {row}" for row in leaks)

@@ -140,7 +140,6 @@ def _new(
 
 
 def _resources(engine: RuntimeEngine) -> list[_Resource]:
-    """Lists the actors, the calls, the objects and the groups of a runtime."""
     snapshot, rows = engine.snapshot(), list[_Resource]()
     pins = {pin.actor_id.hex(): pin for pin in _pins(engine)}
     for actor in snapshot.actors:

@@ -29,7 +29,6 @@ _FAKES = "ACTORLIB_FAKE_DEVICES"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the option for the engine of ``actor_runtime``."""
     group = parser.getgroup("actorlib")
     group.addoption(
         OPTION,

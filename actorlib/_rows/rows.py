@@ -46,8 +46,6 @@ class _Plan(NamedTuple):
     """How rows of one class are encoded.
 
     Attributes:
-        names: The names of the columns.
-        read: Reads the values of all columns of a row.
         converters: Convert the values that are not plain, by the name of the column.
     """
 
@@ -72,7 +70,6 @@ class RowEncoder:
         self._plans: dict[type, _Plan] = {}
 
     def encode(self, row: object) -> dict[str, Any]:
-        """Encodes a row, and its nested rows."""
         plan = self._plans.get(type(row)) or self._plan_of(type(row))
         values = dict(zip(plan.names, plan.read(row), strict=True))
         for name, convert in plan.converters:
@@ -106,10 +103,6 @@ encode_row = RowEncoder().encode
 def decode_row(kind: type[T], values: Mapping[str, Any]) -> T:
     """Decodes a result of ``encode_row``.
 
-    Args:
-        kind: The class of the row.
-        values: The values of its fields, by their names.
-
     Raises:
         ValueError: They are not the fields of such a row.
     """
@@ -119,11 +112,6 @@ def decode_row(kind: type[T], values: Mapping[str, Any]) -> T:
 
 def extend_row(kind: type[T], row: object, **more: object) -> T:
     """Makes a row of a class that has additional fields.
-
-    Args:
-        kind: The class.
-        row: A row of the class that it derives from, with the values of its fields.
-        **more: All the other fields.
 
     Raises:
         TypeError: A field is missing, or there is none of that name.
@@ -140,11 +128,7 @@ def extend_row(kind: type[T], row: object, **more: object) -> T:
 class _Decoder:
     """Decodes rows of one class.
 
-    Args:
-        kind: The class.
-
     Attributes:
-        names: The names of the fields.
         build: Makes a row from the values of all fields.
     """
 
@@ -229,10 +213,8 @@ def _converter(
 ) -> Convert | None:
     """Makes a function that converts values of a type; None if they do not change.
 
-    Args:
-        hint: The type.
-        of_leaf: Makes the converter of a type that is not a tuple, list, dict or union.
-        series: The type for tuples.
+    ``of_leaf`` makes the converter of a type that is not a tuple, list, dict or union.
+    Tuples become a ``series``.
 
     Raises:
         TypeError: No row has such values.
@@ -272,9 +254,7 @@ def _of_items(convert: Convert | None, series: type) -> Convert | None:
 def _plain_value(value: object) -> str | float | None:
     """Returns a value of the user; or the name of its type, if it has no plain form."""
     if isinstance(value, float):
-        return (
-            value if math.isfinite(value) else str(value)
-        )  # JSON has no notation for it
+        return value if math.isfinite(value) else str(value)  # JSON has no notation
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, int) and _LEAST <= value <= _MOST:

@@ -159,7 +159,6 @@ class LogPage(NamedTuple):
     """Some lines of a runtime.
 
     Attributes:
-        lines: The lines.
         lost: How many lines were lost after the last of these.
         number: The position after these, where the next page begins.
     """
@@ -624,11 +623,7 @@ def checked_filters(
 ) -> tuple[Filter, ...]:
     """Checks the filters that a user wrote, and returns them.
 
-    Args:
-        filters: The filters.
-        limit: The maximum number of rows that the user wrote.
-        row: The dataclass of the rows.
-        states: The possible states of a row, in lower case.
+    The states of the rows are in lower case.
 
     Raises:
         TypeError: A filter or the limit has the wrong type.
@@ -676,7 +671,6 @@ def _checked_filter(
 
 
 def matching(rows: Iterable[RowT], filters: Iterable[Filter]) -> list[RowT]:
-    """Returns the rows that match every filter."""
     conditions = tuple(filters)
     return [
         row

@@ -32,8 +32,6 @@ class Column(Generic[RowT]):
     """A column of a table.
 
     Attributes:
-        heading: Its heading.
-        cell: Makes the cell of a row.
         is_number: True for numbers: they are aligned at the right and never folded.
         importance: The higher, the longer it stays where there is no room for all
             columns.
@@ -68,7 +66,6 @@ def in_words(amounts: Mapping[str, float], total: Mapping[str, float]) -> str:
 
 
 def console(**options: Any) -> Console:
-    """Makes a console that prints; see ``rich.console.Console`` for the options."""
     from rich.console import Console  # noqa: PLC0415  # rarely needed
 
     # No markup: names and reasons are text of the user.
@@ -83,11 +80,7 @@ def table(
 ) -> Table:
     """Makes a table, whose texts are folded where they have no room.
 
-    Args:
-        columns: Its columns.
-        rows: Its rows.
-        title: Its title.
-        left_out: The number of further rows, for the caption.
+    The caption names the number of rows that were left out.
     """
     cells = ([column.cell(row) for column in columns] for row in rows)
     return table_of(columns, cells, title, left_out)
@@ -99,7 +92,6 @@ def table_of(
     title: str | None = None,
     left_out: int = 0,
 ) -> Table:
-    """Makes a table of cells; see ``table``."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415  # rarely needed
     from rich.table import Table  # noqa: PLC0415  # rarely needed
 
@@ -124,7 +116,6 @@ def table_of(
 
 
 def html_of(*parts: RenderableType) -> str:
-    """Draws parts below one another, for a notebook."""
     # Without force_jupyter=False a notebook would show it at once.
     page = console(
         file=io.StringIO(),

@@ -28,13 +28,10 @@ def buffer_starts(sizes: Iterable[int]) -> tuple[list[int], int]:
     """Computes where the buffers of a payload begin in its block.
 
     Buffers that are larger than a cache begin at pages. Large arrays of NumPy begin 16
-    bytes behind a page. A copy of 512 MiB to 64 bytes behind a page takes 3 times as
+    bytes after a page boundary. A copy of 512 MiB to 64 bytes after it takes 3 times as
     long as a copy to the page itself: 3.1 instead of 9 GB/s (glibc 2.36 on an AMD
     EPYC). The CPU mistakes loads for loads of recent stores if the lowest 12 bits of
     the addresses are close.
-
-    Args:
-        sizes: The bytes of each buffer.
 
     Returns:
         The start of each buffer, and the bytes of the whole.

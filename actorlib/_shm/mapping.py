@@ -41,11 +41,6 @@ class Mapping:
     Args:
         fd: The file; it need not stay open.
         start: The start of the part; at a page.
-        nbytes: Its size.
-        mode: READ or COPY.
-
-    Attributes:
-        address: The address of the mapping.
 
     Raises:
         OSError: The system cannot map it.
@@ -72,10 +67,6 @@ def populate_pages(address: int, nbytes: int) -> bool:
     Several threads do so for large parts. On two cores one thread takes 198 ms for 256
     MiB, two or four take 115 ms, with the same CPU time. Other threads run meanwhile,
     unlike with ``mmap.madvise``.
-
-    Args:
-        address: The start of the part; at a page.
-        nbytes: Its size, in whole pages.
 
     Returns:
         False if some pages have no memory: the system has none left, or cannot do this.

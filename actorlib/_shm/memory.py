@@ -44,9 +44,7 @@ Payload: TypeAlias = "bytes | list[Buffer] | SharedPayload"
 class BlockRefCounter(Protocol):
     """Counts the views of blocks in this process; engines implement it."""
 
-    def retain(self, actor: Any) -> None:
-        """Counts one more view."""
-        ...
+    def retain(self, actor: Any) -> None: ...
 
     def release(self, actor: Any) -> None:
         """Counts one view less; called from destructors, in any thread."""
@@ -69,7 +67,6 @@ class SharedPayload:
     """The location of a payload in a block of shared memory.
 
     Attributes:
-        block: The id of its block.
         start: The start of the block in its segment.
         sizes: The bytes of its buffers: the pickle, then the buffers outside of it.
         nbytes: The bytes of all of them, including padding.
@@ -106,7 +103,6 @@ class SharedPayload:
 
     @property
     def segment(self) -> bytes:
-        """The name of its segment."""
         return self.block[:SEGMENT_NAME_SIZE]
 
     @property
@@ -145,7 +141,6 @@ class FdReserve:
     _fd = -1
 
     def reserve(self) -> None:
-        """Opens the descriptor in reserve, if possible."""
         if self._fd < 0:
             with contextlib.suppress(OSError):
                 self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -173,7 +168,6 @@ class SharedMemory:
 
     Attributes:
         settings: How large values are sent.
-        budget: Limits the touched memory; without a budget nothing is shared.
         fd_reserve: A descriptor in reserve, for when no more can be opened.
         sizes: The bytes of the blocks that were made or have arrived here, by block,
             for the owner's statistics. None in other processes.
@@ -204,11 +198,9 @@ class SharedMemory:
     ) -> None:
         """Binds it to this process, and to the counter of its views.
 
-        Args:
-            prefix: The prefix of the names of its segments.
-            ref_counter: Counts the holders of a block.
-            reclaim: Called before more memory is touched: it may free blocks.
-            is_counted: Whether the sharer of a value counts its block at once.
+        ``prefix`` begins the names of its segments. ``reclaim`` is called before more
+        memory is touched: it may free blocks. With ``is_counted`` the sharer of a value
+        counts its block at once.
         """
         self._process = os.getpid()
         self._prefix = prefix
@@ -363,14 +355,10 @@ class SharedMemory:
     def add_segment(
         self, name: bytes, fd: int, size: int, *, keeps_fd: bool = True
     ) -> None:
-        """Adds a segment of another process.
+        """Adds a segment of another process, and closes its descriptor later.
 
-        Args:
-            name: Its name.
-            fd: Its descriptor, to be closed here.
-            size: Its bytes.
-            keeps_fd: Whether the descriptor may stay open. If not, the segment is
-                mapped at once, and cannot be shared from here.
+        Unless ``keeps_fd``, the descriptor cannot stay open: the segment is mapped at
+        once, and cannot be shared from here.
 
         Raises:
             ProtocolError: The segment is invalid or was added before.
@@ -402,11 +390,7 @@ class SharedMemory:
             segment.close()
 
     def segment(self, name: bytes) -> Segment | ForeignSegment:
-        """Returns a segment by its name, of this process or of another.
-
-        Raises:
-            ProtocolError: There is no such segment.
-        """
+        """Returns a segment by its name, of this process or of another."""
         own = self._store.segment(name) if self._store is not None else None
         segment = own or self._foreign.get(name)
         if segment is None:
@@ -459,10 +443,8 @@ def share_payload(
 ) -> Payload:
     """Puts a payload into shared memory if it is large and there is room.
 
-    Args:
-        memory: The shared memory of this process.
-        payload: The payload; its buffers may be the value's own.
-        borrowed: The id of its block is appended to this list.
+    The buffers of the payload may be the value's own. The id of its block is appended
+    to ``borrowed``.
 
     Raises:
         ObjectStoreFullError: There is no room, and ``spills`` is False.

@@ -38,9 +38,6 @@ class RunningCalls:
     Args:
         cells: The cells of this process, all 0 except for the first.
         limit: Calls from this number on are not recorded: they came over links.
-
-    Attributes:
-        cells: The same.
     """
 
     def __init__(self, cells: memoryview | list[int], limit: int) -> None:

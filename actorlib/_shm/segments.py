@@ -53,11 +53,7 @@ class Segment:
     """A segment that this process made: this process writes, others read.
 
     Attributes:
-        name: Its name.
         size: Its size, in whole pages.
-        fd: Its descriptor.
-        address: The address of its mapping.
-        blocks: Allocates blocks in it.
         touched: The bytes that have memory.
         top: The end of the last part that has memory.
         recent_end: The end of the highest block that was allocated or freed since the
@@ -89,11 +85,7 @@ class Segment:
         return _overlap(missing, start, end)
 
     def touch(self, end: int, start: int = 0) -> None:
-        """Allocates the memory of all bytes between two positions.
-
-        Raises:
-            OSError: The system has none left.
-        """
+        """Allocates the memory of all bytes between two positions."""
         missing = self.missing(start, end)
         try:
             for begin, stop in missing:
@@ -101,9 +93,7 @@ class Segment:
                     _allocate(self.fd, begin, stop - begin)
         except OSError:
             for begin, stop in missing:
-                free_pages(
-                    self.address + begin, stop - begin
-                )  # a part may be allocated
+                free_pages(self.address + begin, stop - begin)  # in case of a part
             raise
         if missing:
             self._set_missing(_without(self._missing, start, end))
@@ -175,15 +165,12 @@ class ForeignSegment:
     Args:
         fd: Its descriptor; closed by ``close``, and here if the file is too small. -1
             if this process could not open it.
-        size: Its bytes.
         is_sealed: Whether the file must be sealed, so that no process can shrink it. A
             file on a disk cannot prove that.
 
     Attributes:
         fd: The same; -1 after it was closed. Then it can still be read if it is mapped,
             but not shared with others.
-        size: The same.
-        address: The address of its mapping.
 
     Raises:
         ValueError: The descriptor is of no such file, or of one that may shrink:
@@ -245,13 +232,7 @@ class MemoryBudget:
     refused.
 
     Args:
-        limit: The limit in bytes.
-        slot: The slot of this process.
         fd: The file. Default: None, for a new one.
-
-    Attributes:
-        limit: The same.
-        fd: The file.
     """
 
     SLOTS = 1 << 16
@@ -279,7 +260,6 @@ class MemoryBudget:
         return view[inside : inside + _ROW].cast("Q")
 
     def call_cells_of(self, slot: int, count: int = CELLS) -> Sequence[int]:
-        """Returns the first cells of the process of a slot."""
         data = os.pread(self.fd, count * _SLOT, self.CALL_CELLS + slot * _ROW)
         return memoryview(data).cast("Q").tolist()
 
@@ -397,11 +377,7 @@ def grown_size(touched: int, end: int, size: int) -> int:
 
 
 def anonymous_file(nbytes: int) -> int:
-    """Creates a file without a name, of a size that costs no memory yet.
-
-    Raises:
-        OSError: The system cannot create it.
-    """
+    """Creates a file without a name, of a size that costs no memory yet."""
     try:
         fd = os.memfd_create("actorlib", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     except (AttributeError, OSError):  # another system, or a sandbox
@@ -431,10 +407,8 @@ def _read(fd: int, start: int, into: memoryview) -> None:
 def is_size_sealed(fd: int, *, is_strict: bool) -> bool:
     """Whether a file can never shrink.
 
-    Args:
-        fd: The file.
-        is_strict: Whether a file without seals, such as one on a disk, counts as one
-            that can shrink.
+    With ``is_strict`` a file without seals, such as one on a disk, counts as one that
+    can.
     """
     try:
         seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
@@ -458,11 +432,7 @@ def read_only_fd(fd: int) -> int:
 
 
 def _allocate(fd: int, start: int, nbytes: int) -> None:
-    """Allocates the memory of a part of a file.
-
-    Raises:
-        OSError: There is none left.
-    """
+    """Allocates the memory of a part of a file."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, start, nbytes)
         return

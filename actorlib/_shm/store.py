@@ -46,8 +46,6 @@ class SegmentStore:
     """Allocates blocks in segments of this process, and frees them.
 
     Args:
-        prefix: The prefix of the names of its segments.
-        budget: Limits its touched memory.
         reclaim: Called before more memory is touched: it may free blocks.
         only_sealed: Whether to make no segments where the system cannot seal them:
             receivers would refuse to map a file that can shrink.
@@ -83,11 +81,9 @@ class SegmentStore:
 
     @property
     def touched(self) -> int:
-        """The bytes of its segments that have memory."""
         return sum(segment.touched for segment in self._segments.values())
 
     def segment(self, name: bytes) -> Segment | None:
-        """Returns a segment of this process, or None if it is not one of these."""
         return self._segments.get(name)
 
     def allocate(self, nbytes: int) -> tuple[Segment, int] | None:
@@ -203,7 +199,6 @@ class SegmentStore:
         self._trim(segment)
 
     def _allocate_in_touched(self, nbytes: int) -> tuple[Segment, int] | None:
-        """Allocates a block in touched memory."""
         for segment in self._segments.values():
             start = segment.blocks.allocate(nbytes)
             if start is None:

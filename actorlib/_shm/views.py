@@ -70,7 +70,6 @@ class Mapped(Protocol):
 
     Attributes:
         fd: Its descriptor; -1 after it was closed.
-        address: The address of its mapping.
     """
 
     fd: int
@@ -123,12 +122,8 @@ def read_only_view(
 ) -> memoryview:
     """Makes a read-only view of a part of mapped memory.
 
-    Args:
-        memory: Keeps the whole memory mapped; held while a view of the part lives.
-        address: The start of the part.
-        nbytes: Its size.
-        token: Dropped with the last view.
-        file: The mapped file; see ``file_of``.
+    The view holds ``memory``, which keeps the whole memory mapped. The token is dropped
+    with the last view of the part.
     """
     _untrack(token)
     return writable_memory(address, nbytes, memory, token, file=file).toreadonly()
@@ -137,14 +132,7 @@ def read_only_view(
 def writable_memory(
     address: int, nbytes: int, *keepalive: object, file: Mapped | None = None
 ) -> memoryview:
-    """Makes a writable view of memory of this process.
-
-    Args:
-        address: Its start.
-        nbytes: Its size.
-        keepalive: Objects that live as long as a view of it.
-        file: The mapped file; see ``file_of``.
-    """
+    """Makes a writable view of memory of this process."""
     part = cast("_Part", _Part.from_address(address))
     part.keepalive = keepalive
     part.file = file

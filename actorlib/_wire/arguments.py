@@ -81,27 +81,21 @@ class SendingEngine(Engine, Protocol):
 
 
 class EncodedValue:
-    """Puts an encoded value inside of another one; it arrives as the value.
-
-    Args:
-        engine: The engine of the process that pickles it.
-        payload: The value.
-        loans: Its borrowed references.
-
-    Attributes:
-        payload: The value.
-    """
+    """Puts an encoded value inside of another one; it arrives as the value."""
 
     def __init__(
-        self, engine: SendingEngine, payload: Payload, loans: Collection[bytes] | None
+        self,
+        engine: SendingEngine,
+        payload: Payload,
+        borrowed: Collection[bytes] | None,
     ) -> None:
         self._engine = engine
         self.payload = payload
-        self._loans = loans or ()
+        self._borrowed = borrowed or ()
 
     def __reduce__(self) -> tuple[object, ...]:
-        for loan in self._loans:
-            self._engine.note_pickled(cast("Any", loan))
+        for reference in self._borrowed:
+            self._engine.note_pickled(cast("Any", reference))
         payload = self.payload
         if isinstance(payload, SharedPayload):
             if payload.is_forwardable:
@@ -117,7 +111,6 @@ class FilledArguments:
     """Puts the values of refs into arguments that were encoded earlier.
 
     Args:
-        arguments: All other arguments, with holes.
         places: The holes: positions, and names of keyword arguments.
         values: The values; an ``EncodedValue`` stands for an encoded one.
     """
@@ -135,17 +128,12 @@ class FilledArguments:
 
 
 def value_to_send(engine: SendingEngine, ref: ObjectRef[Any]) -> object:
-    """Returns the value of a ref for pickle, without encoding it again if possible.
-
-    Args:
-        engine: The engine of this process.
-        ref: A ref that has its value.
-    """
+    """Returns the value of a ref for pickle, without encoding it again if possible."""
     kept = ref.kept_value
     if kept is None:
         return ref.result()  # it raises the ref's error
-    payload, loans, *_ = kept
-    return payload() if callable(payload) else EncodedValue(engine, payload, loans)
+    payload, borrowed, *_ = kept
+    return payload() if callable(payload) else EncodedValue(engine, payload, borrowed)
 
 
 def reduce_ref(object_id: ObjectId) -> tuple[object, ...]:
@@ -177,10 +165,10 @@ def encode_shared(
         SerializationError: It cannot be sent.
         ObjectStoreFullError: There is no room, and it may not be sent another way.
     """
-    with collecting_ids(engine) as loans:
+    with collecting_ids(engine) as borrowed:
         return with_own_buffers(
-            share_payload(engine.memory, encode_value(value), loans)
-        ), loans
+            share_payload(engine.memory, encode_value(value), borrowed)
+        ), borrowed
 
 
 def payload_of(
@@ -195,8 +183,10 @@ def payload_of(
     kept = ref.kept_value
     if kept is None:
         return encode_shared(engine, ref.result())
-    payload, loans, *_ = kept
-    return encode_shared(engine, payload()) if callable(payload) else (payload, loans)
+    payload, borrowed, *_ = kept
+    return (
+        encode_shared(engine, payload()) if callable(payload) else (payload, borrowed)
+    )
 
 
 def encode_error(
@@ -207,35 +197,34 @@ def encode_error(
     Returns:
         The payload and its borrowed references.
     """
-    loans: list[CountedId] = []
+    borrowed: list[CountedId] = []
 
     def encode_once(value: object) -> Payload:
-        nonlocal loans
-        with collecting_ids(engine) as loans:
-            return with_own_buffers(share_payload(engine.memory, encode(value), loans))
+        nonlocal borrowed
+        with collecting_ids(engine) as borrowed:
+            return with_own_buffers(
+                share_payload(engine.memory, encode(value), borrowed)
+            )
 
     payload = encode_exception(error, encode_once)
-    return payload, (loans or None) if payload else None
+    return payload, (borrowed or None) if payload else None
 
 
 def failure_frame(engine: SendingEngine, error: BaseException) -> Frame:
-    """Makes the FAILURE frame of any error."""
-    payload, loans = encode_error(engine, error)
+    payload, borrowed = encode_error(engine, error)
     text = "" if payload else "".join(traceback.format_exception(error))
-    return (FAILURE, 0, DIED, one_line(error), text, "", loans, payload)
+    return (FAILURE, 0, DIED, one_line(error), text, "", borrowed, payload)
 
 
-def fill_encoded(ref: ObjectRef[Any], payload: Payload, loans: list[CountedId]) -> None:
+def fill_encoded(
+    ref: ObjectRef[Any], payload: Payload, borrowed: list[CountedId]
+) -> None:
     """Fills a ref with a value of this process, which is encoded only once."""
-    fill_future(ref, (RESULT, 0, loans or None, payload))
+    fill_future(ref, (RESULT, 0, borrowed or None, payload))
 
 
 class BorrowedRefs:
-    """The refs of other processes that are here: one for each object.
-
-    Args:
-        engine: Counts them.
-    """
+    """The refs of other processes that are here: one for each object."""
 
     def __init__(self, engine: Callable[[], Engine]) -> None:
         self._engine = engine
@@ -255,11 +244,8 @@ class BorrowedRefs:
     ) -> None:
         """Adds a ref that has come; it is counted while it is here.
 
-        Args:
-            ref: The ref.
-            object_id: The id of its object.
-            want: Requests the value; it must not hold the ref.
-            revoke: Cancels the call of the result.
+        ``want`` requests the value, and must not hold the ref. ``revoke`` cancels the
+        call of the result.
         """
         ref.set_source(want, revoke, object_id)
         self._refs[object_id] = ref
@@ -344,16 +330,12 @@ def encode_arguments(
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
     memory: SharedMemory,
-    loans: list[Any],
+    borrowed: list[Any],
 ) -> Payload:
     """Encodes a call's arguments, as they are now.
 
-    Args:
-        where: The callee, for messages.
-        args: The positional arguments.
-        kwargs: The keyword arguments.
-        memory: The shared memory for large ones.
-        loans: The id of their block is appended to this list.
+    ``where`` is the callee, for messages. If large arguments are put into shared
+    memory, the id of their block is appended to ``borrowed``.
 
     Raises:
         SerializationError: One cannot be sent; the message names it.
@@ -364,7 +346,7 @@ def encode_arguments(
     except Exception as error:
         named: list[tuple[int | str, object]] = [*enumerate(args), *kwargs.items()]
         raise SerializationError(blame_argument(where, named, error)) from error
-    return with_own_buffers(share_payload(memory, payload, loans))
+    return with_own_buffers(share_payload(memory, payload, borrowed))
 
 
 def encode_value(value: object) -> Payload:
@@ -397,23 +379,20 @@ def share_arrays(
     payload = encode_array_call(args)
     if payload is None:
         return None
-    loans: list[CountedId] = []
-    return with_own_buffers(share_payload(engine.memory, payload, loans)), loans
+    borrowed: list[CountedId] = []
+    return with_own_buffers(share_payload(engine.memory, payload, borrowed)), borrowed
 
 
 class Arguments:
     """Encodes the arguments of one call, and later the values of refs among them.
 
     Args:
-        engine: The engine that sends them.
         where: The callee: its ``str`` is for messages.
-        args: The positional arguments.
-        kwargs: The keyword arguments.
 
     Attributes:
         refs: The refs that are themselves arguments.
-        loans: The ids of the borrowed references in the arguments (handles, refs inside
-            of values, blocks of shared memory), each as often as it occurs.
+        borrowed: The ids of the borrowed references in the arguments (handles, refs
+            inside of values, blocks of shared memory), each as often as it occurs.
 
     Raises:
         SerializationError: One cannot be sent; the message names it.
@@ -427,7 +406,7 @@ class Arguments:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> None:
-        self.loans: list[CountedId] = []
+        self.borrowed: list[CountedId] = []
         self._engine = engine
         self._where = where
         args, kwargs, self._places, self.refs = without_refs(args, kwargs)
@@ -438,9 +417,9 @@ class Arguments:
         if plain is not None:
             self._payload = plain
             return
-        with collecting_ids(engine) as self.loans:
+        with collecting_ids(engine) as self.borrowed:
             self._payload = encode_arguments(
-                where, args, kwargs, engine.memory, self.loans
+                where, args, kwargs, engine.memory, self.borrowed
             )
 
     @property
@@ -459,7 +438,7 @@ class Arguments:
             Exception: The error of the first failed ref.
         """
         if not self.refs:
-            return self._payload, self.loans or None
+            return self._payload, self.borrowed or None
         engine = self._engine
         values = [
             self._value(place, ref)
@@ -475,9 +454,9 @@ class Arguments:
             plain = join_plain_call(args, encoded)
             if plain:
                 return plain, None
-        with collecting_ids(engine) as loans:
+        with collecting_ids(engine) as borrowed:
             # References in the other arguments are counted again, now for this payload.
-            others = EncodedValue(engine, self._payload, self.loans)
+            others = EncodedValue(engine, self._payload, self.borrowed)
             try:
                 payload = encode(FilledArguments(others, self._places, values))
             except Exception as error:
@@ -486,8 +465,8 @@ class Arguments:
                     blame_argument(self._where, named, error)
                 ) from error
             return with_own_buffers(
-                share_payload(engine.memory, payload, loans)
-            ), loans or None
+                share_payload(engine.memory, payload, borrowed)
+            ), borrowed or None
 
     def _value(self, place: int | str, ref: ObjectRef[Any]) -> object:
         """Returns the value of a ref for pickle.
@@ -513,9 +492,6 @@ class Call:
 
     Attributes:
         number: Its number in the sending process.
-        callee: The method or function.
-        arguments: Its arguments.
-        headers: Its headers; see ``call_headers``.
         parent: The number of the call that makes it; 0 outside of calls.
     """
 

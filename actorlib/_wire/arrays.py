@@ -46,10 +46,8 @@ def array_class() -> type | None:
 def stand_in(array: Any, buffers: list[Buffer], outside: int) -> Any:
     """Returns the extension that represents an array in a value that msgpack packs.
 
-    Args:
-        array: The array.
-        buffers: Its bytes are appended to this list if they are to follow.
-        outside: The number of bytes from which they follow.
+    Arrays of at least ``outside`` bytes are appended to ``buffers``, and follow the
+    value.
 
     Returns:
         None if it cannot be sent as a header and its bytes.
@@ -94,13 +92,10 @@ def load_array(
     shape: tuple[int, ...],
     is_fortran: bool,  # noqa: FBT001  # as pickle passes it
 ) -> Any:
-    """Makes an array over a buffer.
+    """Makes an array over a read-only buffer.
 
-    Args:
-        buffer: Its bytes; read-only.
-        dtype: Its dtype, or the name of a dtype.
-        shape: Its shape.
-        is_fortran: Whether the first index changes fastest.
+    The dtype may be the name of a dtype. With ``is_fortran`` the first index changes
+    fastest.
     """
     import numpy as np  # noqa: PLC0415  # only receivers of arrays need it
 
@@ -114,13 +109,9 @@ def load_array(
 
 
 def stand_in_for_bytes(value: bytes, buffers: list[Buffer]) -> Any:
-    """Returns the extension that represents long bytes in a value that msgpack packs.
+    """Returns the extension for long bytes, which are appended to ``buffers``.
 
     Pickled bytes take three times as long, apart from their copy.
-
-    Args:
-        value: The bytes.
-        buffers: They are appended to this list.
     """
     buffers.append(value)
     return _extension(_BYTES, _pack(len(buffers) - 1))

@@ -26,7 +26,7 @@ from collections import deque
 from socket import SO_ERROR, SOL_SOCKET
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from actorlib._wire.codec import FrameDecoder, encode, encode_with_loans, loans_of
+from actorlib._wire.codec import FrameDecoder, borrowed_of, encode, encode_with_borrowed
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ class AsyncChannel:
         receive: Called with the frames of one read, in order.
         on_lost: Called once when the other side is gone, with the error, or None if it
             simply closed. Not called after ``close``.
-        sharing: Shares segments over this pipe, if they are shared.
         decoder: Contains the bytes that were read before the loop ran, if any.
         pause_above: Bytes of results that may wait here before reading is paused, or
             None for no limit.
@@ -112,12 +111,12 @@ class AsyncChannel:
         Raises:
             TypeError: msgpack does not support the type of a field.
         """
-        if loans_of(frame) is None:
+        if borrowed_of(frame) is None:
             data = encode(frame)
         elif self._sharing and self._is_open:
             data = self._sharing.encode(frame)
         else:
-            data = encode_with_loans(frame)
+            data = encode_with_borrowed(frame)
         if type(data) is bytes:
             self.write(data)
             return
@@ -184,13 +183,10 @@ class AsyncChannel:
     ) -> bool:
         """Writes and reads once in the place of the loop, whose thread is blocked.
 
-        Args:
-            timeout: The maximum wait in seconds, or None for no limit.
-            others: Further objects to read meanwhile, by descriptor.
-            read: Reads one of those.
+        ``read`` reads the objects in ``others``, by their descriptors, meanwhile.
 
         Returns:
-            False if there was nothing to do in that time.
+            False if there was nothing to do within ``timeout`` seconds.
 
         Raises:
             EOFError: This end is closed.

@@ -28,11 +28,8 @@ def call_each(
 ) -> tuple[float, list[object]]:
     """Calls a plain method once for each item, one after the other.
 
-    Args:
-        method: The method.
-        batch: The number of arguments of each call, and whether the first error ends
-            the chunk.
-        args: The arguments of all calls.
+    ``batch`` is the number of arguments of each call, and whether the first error ends
+    the chunk.
 
     Returns:
         The seconds that it took, and the results.
@@ -73,20 +70,10 @@ async def await_each(
 ) -> tuple[float, list[object]]:
     """Calls an ``async def`` method once for each item, concurrently in free slots.
 
-    The chunk has a slot itself, so it continues without another one.
-
-    Args:
-        method: The method.
-        batch: See ``call_each``.
-        args: The arguments of all calls.
-        slots: Acquires one more slot, if one is free and no call waits for it; releases
-            it.
-
-    Returns:
-        See ``call_each``.
-
-    Raises:
-        Exception: See ``call_each``. If that ends the chunk, the others are cancelled.
+    The chunk has a slot itself, so it continues without another one. ``slots`` are two
+    functions: one acquires a slot if it is free and no call waits for it, the other
+    releases it. Otherwise like ``call_each``; the other calls are cancelled at an error
+    that ends the chunk.
     """
     take, give_back = slots
     width, stops = batch
@@ -141,13 +128,11 @@ def _outcome(
 
 
 def _calls(args: Sequence[Any], width: int) -> Iterator[Sequence[Any]]:
-    """Yields the arguments of each call."""
     for start in range(0, len(args), width):
         yield args[start : start + width]
 
 
 def _cancellation_check() -> Callable[[], None]:
-    """Makes a check that raises if the running call was cancelled or is too late."""
     context = current_engine().context
 
     def raise_if_cancelled() -> None:

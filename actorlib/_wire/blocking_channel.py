@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from actorlib._shm.memory import SharedMemory
-from actorlib._wire.codec import FrameDecoder, encode, encode_with_loans, loans_of
+from actorlib._wire.codec import FrameDecoder, borrowed_of, encode, encode_with_borrowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,12 +35,8 @@ class BlockingChannel:
 
     Args:
         sock: Its end of a socket pair; blocking from now on.
-        sharing: Shares segments over this pipe, if they are shared.
-        decoder: Decodes the bytes; None for a new one.
 
     Attributes:
-        sock: The same.
-        decoder: The same.
         read_timeout: The maximum wait of a read in seconds; 0 for no limit.
     """
 
@@ -121,11 +117,11 @@ class BlockingChannel:
             TypeError: msgpack does not support the type of a field.
             OSError: The other side is gone.
         """
-        has_loans = loans_of(frame) is not None
-        sharing = self.sharing if has_loans else None
+        has_borrowed = borrowed_of(frame) is not None
+        sharing = self.sharing if has_borrowed else None
         data: bytes | list[Buffer] = b""
         if sharing is None:
-            data = encode_with_loans(frame) if has_loans else encode(frame)
+            data = encode_with_borrowed(frame) if has_borrowed else encode(frame)
         with self._write_lock:
             if (
                 sharing is not None

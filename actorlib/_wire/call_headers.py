@@ -44,11 +44,8 @@ def headers_of(
 ) -> dict[str, Any] | None:
     """Makes the headers of a call that is made now; None for none.
 
-    Args:
-        callee: The callee.
-        parent_call: The call that makes it, if any.
-        label_of: Returns the label of that call, for messages, from its method or
-            function.
+    ``parent_call`` is the call that makes it, and ``label_of`` returns the label of
+    that call from its method or function.
 
     Raises:
         SerializationError: The value of a context variable cannot be sent.
@@ -108,12 +105,6 @@ def variables_in(headers: Mapping[str, Any]) -> dict[str, object]:
 
 
 def late_error(where: str, deadline: Deadline) -> DeadlineExceededError:
-    """Makes the error of a call whose deadline has passed.
-
-    Args:
-        where: The call: class and method.
-        deadline: Its deadline.
-    """
     _, seconds, outer_call = deadline
     timeout = (
         f"the {seconds:g} s that {outer_call}, which called it, was given"

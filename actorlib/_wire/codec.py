@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 class TableReader(Protocol):
     """Reads the tables at the end of frames about shared memory."""
 
-    def payload_at(self, location: dict[Any, Any]) -> SharedPayload:
-        """Returns the payload at the location in a table."""
-        ...
+    def payload_at(self, location: dict[Any, Any]) -> SharedPayload: ...
 
     def take_table(self, table: dict[str, Any]) -> None:
         """Processes a table about the memory itself."""
@@ -121,15 +119,15 @@ def encode(frame: Frame) -> bytes | list[Buffer]:
         return encode(tuple(map(_with_escapes, frame)))
 
 
-def loans_of(frame: Frame) -> Any:
+def borrowed_of(frame: Frame) -> Any:
     """Returns the borrowed references of a frame, which precede its headers, or None.
 
     Only a frame with borrowed references may have some in shared memory.
     """
     if len(frame) <= 3:
         return None
-    loans = frame[-2]
-    return frame[-3] if type(loans) is dict else loans
+    borrowed = frame[-2]
+    return frame[-3] if type(borrowed) is dict else borrowed
 
 
 def _with_escapes(field: Any) -> Any:
@@ -137,7 +135,7 @@ def _with_escapes(field: Any) -> Any:
     return field if is_payload else _unpack_one(_pack_with_escapes(field))
 
 
-def encode_with_loans(frame: Frame) -> bytes | list[Buffer]:
+def encode_with_borrowed(frame: Frame) -> bytes | list[Buffer]:
     """Encodes a frame that may have more borrowed references than a tuple can hold."""
     long = [
         n
@@ -148,8 +146,8 @@ def encode_with_loans(frame: Frame) -> bytes | list[Buffer]:
         return encode(frame)
     (at,) = long
     data = encode((*frame[:at], None, *frame[at + 1 :]))
-    loans = pack(({"loans": _split(frame[at]), "at": at},))
-    return loans + data if isinstance(data, bytes) else [loans, *data]
+    borrowed = pack(({"borrowed": _split(frame[at]), "at": at},))
+    return borrowed + data if isinstance(data, bytes) else [borrowed, *data]
 
 
 def _split(items: Sequence[Any]) -> Sequence[Any]:
@@ -212,7 +210,6 @@ class FrameDecoder:
         memory: Reads tables about shared memory; None if there are none.
 
     Attributes:
-        memory: The same.
         read_size: The size of the next read.
     """
 
@@ -225,12 +222,7 @@ class FrameDecoder:
         self.read_size = _READ_SIZE
         self._sizes: list[int] = []
         self._buffers: list[bytearray] = []
-        self._long_loans: dict[str, Any] | None = None
-
-    @property
-    def is_between_frames(self) -> bool:
-        """Whether no large payload is incomplete."""
-        return self._incomplete is None
+        self._long_borrowed: dict[str, Any] | None = None
 
     def feed(self, data: Buffer) -> list[Frame]:
         """Decodes the next bytes; returns the frames that they complete, in order.
@@ -282,8 +274,8 @@ class FrameDecoder:
         """Returns a frame that came alone and whole."""
         if type(frame) is not tuple:
             raise _not_a_frame(frame)
-        if self._long_loans is not None:
-            frame = self._with_long_loans(frame)
+        if self._long_borrowed is not None:
+            frame = self._with_long_borrowed(frame)
         last: object = frame[-1]
         if type(last) is not tuple and type(last) is not dict:
             return [frame]
@@ -297,11 +289,11 @@ class FrameDecoder:
         while True:
             if self._incomplete is not None and not self._take_raw(frames):
                 return
-            if self._long_loans is not None:
+            if self._long_borrowed is not None:
                 following = next(self._unpacker, None)
                 if following is None:
                     return
-                self._take(self._with_long_loans(following), frames)
+                self._take(self._with_long_borrowed(following), frames)
                 continue
             frame: Frame
             for frame in self._unpacker:
@@ -325,19 +317,19 @@ class FrameDecoder:
         else:
             frames.append(frame)
 
-    def _with_long_loans(self, frame: Frame) -> Frame:
+    def _with_long_borrowed(self, frame: Frame) -> Frame:
         """Puts the borrowed references that came before a frame into it."""
-        table, self._long_loans = cast("dict[str, Any]", self._long_loans), None
+        table, self._long_borrowed = cast("dict[str, Any]", self._long_borrowed), None
         place = table["at"]
         is_there = type(frame) is tuple and type(place) is int
         if not (is_there and 0 < place < len(frame) - 1):
             raise ValueError("borrowed references without their frame")
-        return (*frame[:place], _joined(table["loans"]), *frame[place + 1 :])
+        return (*frame[:place], _joined(table["borrowed"]), *frame[place + 1 :])
 
     def _take_table(self, frame: Frame, frames: list[Frame]) -> None:
         table: dict[Any, Any] = frame[-1]
-        if len(frame) == 1 and "loans" in table:
-            self._long_loans = table
+        if len(frame) == 1 and "borrowed" in table:
+            self._long_borrowed = table
             return
         if self.memory is None:
             raise ValueError("no memory is shared here")

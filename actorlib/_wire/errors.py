@@ -114,14 +114,11 @@ def fill_future(future: SettableFuture, frame: Frame) -> None:
 
 
 def load_result(
-    future: SettableFuture, payload: Payload, loans: Collection[bytes] | None = None
+    future: SettableFuture, payload: Payload, borrowed: Collection[bytes] | None = None
 ) -> None:
     """Fills a future with the value in a payload, or with its loading error.
 
-    Args:
-        future: The future; a ref keeps the payload of a mutable value.
-        payload: The value.
-        loans: Its borrowed references.
+    A ref keeps the payload of a mutable value.
 
     Raises:
         KeyboardInterrupt: See ``fail_to_load``.
@@ -130,7 +127,7 @@ def load_result(
         if type(payload) is SharedPayload:
             payload.hold()  # first, so that the loaded value shares that view
         value = decode(payload)
-        kept = kept_with(value, payload, loans)
+        kept = kept_with(value, payload, borrowed)
     except BaseException as error:  # noqa: BLE001  # loading runs the user's code
         fail_to_load(future, error)
     else:
@@ -142,14 +139,9 @@ def load_result(
 
 
 def kept_with(
-    value: object, payload: Payload, loans: Collection[bytes] | None = None
+    value: object, payload: Payload, borrowed: Collection[bytes] | None = None
 ) -> KeptValue | None:
     """Returns the kept value of a ref, for the value of a payload.
-
-    Args:
-        value: The value that was decoded from it.
-        payload: The payload.
-        loans: Its borrowed references, which are held while it is kept.
 
     Returns:
         None for an immutable value, unless it lies in shared memory: it is sent on from
@@ -161,11 +153,11 @@ def kept_with(
     elif type(value) in IMMUTABLE:
         return None
     holds: list[HandlePin] | None = None
-    counted = [loan for loan in loans if loan != own] if loans else None
+    counted = [each for each in borrowed if each != own] if borrowed else None
     if counted:
         engine = current_engine()
-        holds = [HandlePin(engine, ActorId(loan), NO_METHODS) for loan in counted]
-    return payload, loans, holds, False
+        holds = [HandlePin(engine, ActorId(each), NO_METHODS) for each in counted]
+    return payload, borrowed, holds, False
 
 
 def load_kept(kept: KeptValue) -> Any:
@@ -180,10 +172,6 @@ def load_kept(kept: KeptValue) -> Any:
 
 def fail_to_load(future: SettableFuture, error: BaseException) -> None:
     """Fills a future with the error that its value cannot be loaded here.
-
-    Args:
-        future: The future.
-        error: The exception of the loading.
 
     Raises:
         KeyboardInterrupt: It ended the loading. On an event loop it is raised a turn
@@ -258,11 +246,7 @@ def rebuild_exception(
 ) -> BaseException:
     """Makes an exception from its parts, without a constructor of the user.
 
-    Args:
-        cls: Its class.
-        arguments: For the constructor of its closest builtin base.
-        args: Its ``args``.
-        state: Its other attributes.
+    ``arguments`` are for the constructor of its closest builtin base.
     """
     try:
         error = cls.__new__(cls, *arguments)
@@ -280,14 +264,8 @@ def exception_of(
 ) -> BaseException:
     """Makes the exception of a FAILURE frame.
 
-    Args:
-        kind: RAISED, DIED or CANCELLED.
-        summary: The last line of the traceback; for a cancelled call the reason, if
-            known.
-        text: The traceback.
-        where: The method and the actor.
-        payload: The pickled exception; empty if it could not be pickled, or there was
-            none.
+    The summary of a cancelled call is the reason, if known. The payload is empty if
+    there was no exception, or if it could not be pickled.
 
     Raises:
         KeyboardInterrupt: The user pressed Ctrl-C while it was loaded.
@@ -331,10 +309,6 @@ def encode_exception(
 
     Exceptions with their own constructor can often be pickled but not loaded, because
     Python calls it with ``args``. Those are sent in parts and made again without it.
-
-    Args:
-        error: The exception.
-        encode: Makes a payload of a value.
     """
     chunk = take_chunk(error)
     if chunk is not None:
@@ -391,7 +365,6 @@ class PartialChunk(NamedTuple):
 
 
 def take_chunk(error: BaseException) -> PartialChunk | None:
-    """Removes the chunk from an error, and returns it."""
     chunk: PartialChunk | None = error.__dict__.pop(_CHUNK, None)
     return chunk
 
@@ -522,11 +495,7 @@ def task_error(
 ) -> TaskError:
     """Makes a TaskError that is an instance of the cause's class too, if possible.
 
-    Args:
-        cause: The exception; without one, the summary and the text replace it.
-        summary: The last line of its traceback.
-        text: The traceback.
-        where: The method and the actor.
+    Without a cause, the summary and the text of its traceback replace it.
     """
     while isinstance(cause, TaskError) and cause.cause is not None:
         cause = cause.cause  # it crossed another process before; the text has both
@@ -619,11 +588,8 @@ def blame_argument(
 ) -> str:
     """Returns a message that names the argument that cannot be sent, and the reason.
 
-    Args:
-        where: The callee.
-        arguments: Each with its position, counted from 0, or its name.
-        error: The error of the attempt to send all of them.
-        attempt: Pickles a value as it is sent.
+    ``arguments`` are pairs of a position or a name, and a value. ``error`` is the error
+    of the attempt to send all of them.
     """
     for place, value in arguments:
         own = sending_error(value, attempt)
@@ -635,12 +601,6 @@ def blame_argument(
 
 
 def argument_label(place: int | str, where: object) -> str:
-    """Returns the label of an argument of a call.
-
-    Args:
-        place: Its position, counted from 0, or its name.
-        where: The callee.
-    """
     named = f"{place}=" if isinstance(place, str) else str(place + 1)
     return f"argument {named} of {where}"
 
@@ -653,11 +613,7 @@ def unsendable_error(
 ) -> SerializationError:
     """Makes the error that names a value that cannot be sent, and the reason.
 
-    Args:
-        what: The label of the value, for example ``"argument 1 of Model.ping"``.
-        value: The value.
-        error: The error of the attempt to send it.
-        attempt: Pickles a value as it is sent.
+    ``what`` is the label of the value, for example ``"argument 1 of Model.ping"``.
     """
     return SerializationError(
         f"{what}, a {type(value).__qualname__}, cannot be sent to another process: "
@@ -694,7 +650,6 @@ class Failure(NamedTuple):
 def sending_error(
     value: object, attempt: Callable[[object], object] = encode
 ) -> Exception | None:
-    """Returns the error that sending a value raises, if any."""
     try:
         attempt(value)
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
@@ -709,14 +664,9 @@ def failures_in(
     tries: int = sys.maxsize,
     attempt: Callable[[object], object] = encode,
 ) -> list[Failure]:
-    """Finds the innermost objects in a value that cannot be sent; itself if none are.
+    """Lists the innermost objects in a value that cannot be sent; itself if none are.
 
-    Args:
-        value: The value that cannot be sent.
-        name: Its name.
-        depth: How many steps into it are searched.
-        tries: The maximum number of members to try: each try pickles one.
-        attempt: Pickles a value as it is sent.
+    Each of the ``tries`` pickles one member.
     """
     budget = itertools.repeat(None, tries)
     return list(_culprits(Failure(value, name, value), depth, [], budget, attempt))
@@ -747,13 +697,7 @@ def unsendable_reason(
     error: Exception,
     attempt: Callable[[object], object] = encode,
 ) -> str:
-    """Explains why a value cannot be sent: the members that prevent it, and the error.
-
-    Args:
-        value: The value.
-        error: The error of the attempt to send it.
-        attempt: Pickles a value as it is sent.
-    """
+    """Explains why a value cannot be sent: the members that prevent it, and why."""
     label = str(getattr(value, "__qualname__", type(value).__qualname__))
     culprits = failures_in(value, label, _MAX_DEPTH, _MAX_TRIES, attempt)
     first = culprits[0].obj

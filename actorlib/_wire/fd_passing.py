@@ -24,7 +24,7 @@ from actorlib._base.ids import BLOCK_KIND, kind_of
 from actorlib._shm.layout import SEGMENT_NAME_SIZE
 from actorlib._shm.memory import SharedPayload, SharingOptions
 from actorlib._shm.segments import MemoryBudget, read_only_fd
-from actorlib._wire.codec import encode, encode_with_loans, loans_of
+from actorlib._wire.codec import borrowed_of, encode, encode_with_borrowed
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -42,11 +42,7 @@ _CLOSED_ON_EXEC = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
 
 
 class FdSocket:
-    """Sends and receives descriptors: one end of a side socket.
-
-    Args:
-        sock: The end of a socket pair; closed by ``close``.
-    """
+    """Sends and receives descriptors: one end of a side socket."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)  # noqa: FBT003  # the socket API
@@ -82,7 +78,6 @@ class FdSocket:
         return fds[0]
 
     def skip(self) -> None:
-        """Discards the next descriptor."""
         with contextlib.suppress(OSError):
             self._sock.recv(1)
 
@@ -137,7 +132,6 @@ class SegmentSharing:
     """Shares segments with the process at the other end of one pipe.
 
     Args:
-        memory: The shared memory of this process.
         prefix: The prefix of the names of the other side's segments, if it is a worker:
             it may share no others. None for the owner, who may send every table.
 
@@ -159,10 +153,6 @@ class SegmentSharing:
 
         These are the first bytes of its pipe. If there can be no side socket, nothing
         is sent, and large values are sent through the pipe.
-
-        Args:
-            sock: The owner's end of the pipe.
-            slot: The worker's slot of the budget.
         """
         budget, settings = self.memory.budget, self.memory.settings
         if budget is None:
@@ -177,9 +167,8 @@ class SegmentSharing:
         try:
             with theirs:
                 if self._fd_socket.send(budget.fd):
-                    send_fd(
-                        sock, data, theirs.fileno()
-                    )  # an empty pipe accepts it whole
+                    # An empty pipe accepts it whole.
+                    send_fd(sock, data, theirs.fileno())
                 else:
                     self.close()
         except OSError:  # it is gone, or too many descriptors are in transit
@@ -209,11 +198,11 @@ class SegmentSharing:
         """
         payload = frame[-1]
         if type(payload) is SharedPayload and payload.segment in self.known_segments:
-            loans = loans_of(frame)
-            if loans and len(loans) == 1 and loans[0] == payload.block:
+            borrowed = borrowed_of(frame)
+            if borrowed and len(borrowed) == 1 and borrowed[0] == payload.block:
                 return encode(frame)  # no other part can be unknown or too long
         unknown = self._unknown_segments(frame)
-        data = encode_with_loans(frame)
+        data = encode_with_borrowed(frame)
         if not unknown:
             return data
         tables = [
@@ -222,7 +211,7 @@ class SegmentSharing:
             if (table := self._share_segment(name)) is not None
         ]
         if len(tables) < len(unknown) and isinstance(frame[-1], SharedPayload):
-            data = encode_with_loans((*frame[:-1], list(frame[-1].buffers())))
+            data = encode_with_borrowed((*frame[:-1], list(frame[-1].buffers())))
         if isinstance(data, bytes):
             return b"".join((*tables, data))
         return [*tables, *data]
@@ -234,11 +223,11 @@ class SegmentSharing:
         for field in frame[1:-1]:
             if type(field) is not list and type(field) is not tuple:
                 continue
-            for loan in cast("list[object]", field):
+            for reference in cast("list[object]", field):
                 if (
-                    type(loan) is bytes
-                    and (name := loan[:SEGMENT_NAME_SIZE]) not in known
-                    and kind_of(loan) == BLOCK_KIND
+                    type(reference) is bytes
+                    and (name := reference[:SEGMENT_NAME_SIZE]) not in known
+                    and kind_of(reference) == BLOCK_KIND
                     and name not in unknown
                 ):
                     unknown.append(name)

@@ -32,38 +32,29 @@ class ClassDefinition:
 
     Args:
         engine: Counts the references, from now on and while this object exists.
-        source: The pickled class.
-        loans: The ids of the actors and the objects in it.
-
-    Attributes:
-        source: The same.
-        loans: The same.
+        borrowed: The ids of the actors and the objects in it.
     """
 
-    __slots__ = ("__weakref__", "_engine", "loans", "source")
+    __slots__ = ("__weakref__", "_engine", "borrowed", "source")
 
     def __init__(
-        self, engine: Engine, source: bytes, loans: Collection[CountedId] = ()
+        self, engine: Engine, source: bytes, borrowed: Collection[CountedId] = ()
     ) -> None:
         self.source = source
-        self.loans = tuple(loans)
+        self.borrowed = tuple(borrowed)
         self._engine = engine
-        for loan in self.loans:
-            engine.retain(loan)
+        for reference in self.borrowed:
+            engine.retain(reference)
 
     def __del__(self) -> None:
         # While the interpreter shuts down, the engine may be cleared already.
         with suppress(AttributeError):
-            for loan in self.loans:
-                self._engine.release(loan)
+            for reference in self.borrowed:
+                self._engine.release(reference)
 
 
 class ClassDefinitions:
-    """Pickles classes of actors, each once for as long as it exists.
-
-    Args:
-        engine: Counts their captured references.
-    """
+    """Pickles classes of actors, each once for as long as it exists."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -72,12 +63,7 @@ class ClassDefinitions:
         )
 
     def of(self, name: str, source: object, sent: object) -> ClassDefinition:
-        """Returns the pickled class of an actor.
-
-        Args:
-            name: Its name, for messages.
-            source: The key of the cache.
-            sent: The object to pickle.
+        """Returns the pickled class of an actor: ``sent``, cached by ``source``.
 
         Raises:
             SerializationError: It cannot be sent, for example because a method uses a
@@ -113,9 +99,9 @@ def _pickle(
         SerializationError: It cannot be sent; the message names the part of ``blamed``
             that prevents it.
     """
-    with collecting_ids(engine) as loans:
+    with collecting_ids(engine) as borrowed:
         try:
-            return dump(source), loans
+            return dump(source), borrowed
         except Exception as error:
             raise SerializationError(
                 f"{what} cannot be sent to another process: "
@@ -124,11 +110,7 @@ def _pickle(
 
 
 class PickledFunction:
-    """Puts a pickled function into a payload; it arrives as the function.
-
-    Args:
-        source: The pickled function.
-    """
+    """Puts a pickled function into a payload; it arrives as the function."""
 
     def __init__(self, source: bytes) -> None:
         self._source = source

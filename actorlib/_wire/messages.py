@@ -14,34 +14,36 @@ The last field of any other frame is not a tuple, because a tuple there means si
 *Scalars* (``are_scalars`` of ``codec``) may also be fields of a frame, so that a short
 call is packed once and not twice.
 
-``loans`` are the borrowed references of the payload: the ids of its actors, objects and
-blocks of memory, or None. Each frame that arrives makes its receiver a holder of them
-(see ``_owner/objects/refcount.py``). ``headers`` are those of ``call_headers``. The
-``loans`` come right before the payload, or before headers that are not None. A sender
-looks only there for references to shared memory.
+``borrowed`` are the borrowed references of the payload: the ids of its actors, objects
+and blocks of memory, or None. Each frame that arrives makes its receiver a holder of
+them (see ``_owner/objects/refcount.py``). ``headers`` are those of ``call_headers``.
+The borrowed references come right before the payload, or before headers that are not
+None. A sender looks only there for references to shared memory.
 
 Owner to worker (down), worker to owner (up), or both:
 
 =================  ====  ===============================================================
-START              down  the fields of an ActorConfig; class; loans; the constructor's
-                         arguments
+START              down  the fields of an ActorConfig; class; borrowed; the
+                         constructor's arguments
 READY              up    the actor's name for itself, or empty; its process id: calls
                          may be sent
 STOP               down  finish the earlier calls, then leave
 LEAVE              up    id: the actor leaves by its own decision; if id is not 0, that
                          call gets no result
-CALL               down  id, method, loans, arguments
-CALL_WITH          down  id, method, loans, headers, arguments
+CALL               down  id, method, borrowed, arguments
+CALL_WITH          down  id, method, borrowed, headers, arguments
 CALL_SCALARS       down  id, method, the arguments one by one: a CALL with scalars
-CALL_ACTOR         up    id, parent, actor, method, loans, arguments: a call to another
-                         actor; parent is the number of the call that makes it, or 0
-CALL_ACTOR_WITH    up    id, parent, actor, method, loans, headers, arguments: a
+CALL_ACTOR         up    id, parent, actor, method, borrowed, arguments: a call to
+                         another actor; parent is the number of the call that makes it,
+                         or 0
+CALL_ACTOR_WITH    up    id, parent, actor, method, borrowed, headers, arguments: a
                          CALL_ACTOR with headers
 CALL_DEFERRED      up    id, parent, actor, deadline, method: a call that waits for its
                          arguments; its CALL_ACTOR follows, unless it is cancelled
-RESULT             both  id, loans, value
+RESULT             both  id, borrowed, value
 RESULT_SCALAR      up    id, the value: a RESULT with a scalar, for the owner only
-FAILURE            both  id, kind of failure, text, traceback, where, loans, exception
+FAILURE            both  id, kind of failure, text, traceback, where, borrowed,
+                         exception
 CANCEL             both  id: the call is cancelled; up also whether its own calls are
                          cancelled too; down also true if a plain method is to be
                          interrupted
@@ -56,10 +58,10 @@ BLOCKED            up    number, calls, count: the running function waits, usual
                          to others, unless that many are already answered
 RESUMED            up    number: its wait is over, and it waits for its CPUs
 RESUME             down  number: it has its CPUs again
-CREATE             up    id, actor, loans, class, options and interface: an actor is
+CREATE             up    id, actor, borrowed, class, options and interface: an actor is
                          created; if id is not 0, reply with nothing, or with the actor
                          that has its name
-CREATE_ARGUMENTS   up    actor, whether they are valid, loans, the arguments that
+CREATE_ARGUMENTS   up    actor, whether they are valid, borrowed, the arguments that
                          followed later, because they had to be waited for, or the error
 AWAIT              up    id, actor: reply when it is ready, or with the reason why it
                          never will be
@@ -71,18 +73,19 @@ LIST               up    id, the name of a list: reply with all actors, their na
 GROUP              up    id, operation, its argument: a request about placement groups
 OBJECT_ANNOUNCE    up    object, call: a ref of this worker, the result of that call (or
                          0), is about to be sent inside of a value
-OBJECT_PUT         up    object, whether it is valid, loans, its value or the error
+OBJECT_PUT         up    object, whether it is valid, borrowed, its value or the error
 OBJECT_GET         up    id, object: reply with its value
 OBJECT_CANCEL      up    object: cancel the call whose result it is
-ITEM               both  id, index, loans, value: the next item of a stream; a RESULT
+ITEM               both  id, index, borrowed, value: the next item of a stream; a RESULT
                          with the number of items, or a FAILURE, ends it
 STREAM_ACK         both  id, how many items of a stream its reader has taken in all; -1
                          if it no longer reads
 STREAM_EXPIRE      down  the streams without an item taken since the last STREAM_EXPIRE
                          end
-REGISTER_FUNCTION  up    its number, label, loans, a function: it is about to be called
-RUN                up    id, parent, a function's number, its options, headers, loans,
-                         and its arguments
+REGISTER_FUNCTION  up    its number, label, borrowed, a function: it is about to be
+                         called
+RUN                up    id, parent, a function's number, its options, headers,
+                         borrowed, and its arguments
 FORCE_CANCEL       up    id, whether its own calls are cancelled too: cancel that call
                          of a function, and end its process
 DURATION           up    function, seconds of its recent calls
@@ -124,8 +127,8 @@ RECORDED           up    that number, or 0 if more follows; how many runs, and t
 Between two workers, over a link (``peer_socket``):
 
 ===========  =============  ============================================================
-RESULT       to the caller  id, None in the place of loans, value
-FAILURE      to the caller  as between owner and worker, without loans
+RESULT       to the caller  id, None, value
+FAILURE      to the caller  as between owner and worker, with None for borrowed
 CANCEL       to the callee  id: the call is cancelled
 LINK_OPENED  to the caller  the callee has its end
 LINK_PAUSE   to the callee  the next messages are sent after the next LINK_BEGIN; this

@@ -28,18 +28,13 @@ class CallOrder(Generic[K, C]):
         self._passing: set[C] = set()
 
     def __bool__(self) -> bool:
-        """Whether any lane is blocked."""
         return bool(self._lanes)
 
     def add(self, lane: K, call: C, *, ready: bool, passes: bool = False) -> bool:
         """Adds a call; True if it may be sent now.
 
-        Args:
-            lane: Its lane.
-            call: The call.
-            ready: Whether its arguments are there.
-            passes: Whether it is sent as soon as they are, before earlier calls that
-                wait.
+        A call is ready if its arguments are there. A call that passes is sent as soon
+        as they are, before earlier calls that wait.
         """
         if ready and passes:
             return True
@@ -57,10 +52,6 @@ class CallOrder(Generic[K, C]):
 
     def resolve(self, lane: K, call: C) -> list[C]:
         """Records that the arguments of a call are there.
-
-        Args:
-            lane: Its lane.
-            call: The call.
 
         Returns:
             The calls that may be sent now, in order.

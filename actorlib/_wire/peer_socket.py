@@ -54,9 +54,6 @@ class PeerSocket:
 
     One thread at a time reads and gathers; any thread sends.
 
-    Args:
-        fd: The descriptor of the end; closed by ``close``.
-
     Attributes:
         is_open: Whether the other side may still be there.
         has_more: Whether another message may follow the last one.

@@ -282,10 +282,7 @@ def _is_scalar(value: object) -> bool:
 def _pack_arrays(value: object, *, are_arguments: bool = False) -> Payload | None:
     """Packs arrays and long bytes among plain values; None for all others.
 
-    Args:
-        value: The value, or a tuple of arguments.
-        are_arguments: Whether it is a tuple of arguments. Arguments may be plain
-            containers, and their long bytes are sent beside the frame.
+    Arguments may be plain containers, and their long bytes are sent beside the frame.
     """
     array = array_class()
     if array in REDUCERS:

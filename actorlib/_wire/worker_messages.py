@@ -113,7 +113,6 @@ class FieldType(NamedTuple):
     """The type of a field.
 
     Attributes:
-        name: Its description, for messages.
         test: An expression that is true for a valid ``value`` from a worker whose ids
             begin with ``prefix``.
     """
@@ -125,20 +124,18 @@ class FieldType(NamedTuple):
 def check_frame(frame: Frame, prefix: bytes) -> tuple[bytes, ...]:
     """Checks a frame from a worker, and returns its borrowed references.
 
-    Args:
-        frame: The frame.
-        prefix: The prefix of the ids that this worker makes.
+    ``prefix`` begins the ids that this worker makes.
 
     Raises:
         ProtocolError: The frame is invalid; the message names the field.
     """
     try:
-        loans = _frame_tests[frame[0]](prefix, *frame)
+        borrowed = _frame_tests[frame[0]](prefix, *frame)
     except (LookupError, TypeError):  # another kind, or another number of fields
-        loans = None
-    if loans is None:
+        borrowed = None
+    if borrowed is None:
         raise _refusal(frame, prefix)
-    return loans
+    return borrowed
 
 
 def _refusal(frame: Frame, prefix: bytes) -> ProtocolError:
@@ -175,8 +172,10 @@ class _FrameTests(dict[int, "Callable[..., tuple[bytes, ...] | None]"]):
         ]
         names = ", ".join(["prefix", "kind", *(f"_{n}" for n in range(len(fields)))])
         test = " and ".join(["type(kind) is int", *tests])
-        loans = f"_{[*fields].index('loans')} or ()" if "loans" in fields else "()"
-        self[kind] = _compiled(f"lambda {names}: ({loans}) if {test} else None")
+        borrowed = (
+            f"_{[*fields].index('borrowed')} or ()" if "borrowed" in fields else "()"
+        )
+        self[kind] = _compiled(f"lambda {names}: ({borrowed}) if {test} else None")
         return self[kind]
 
 
@@ -232,7 +231,7 @@ def _is_id(value: object) -> bool:
     )
 
 
-def _are_loans(value: Any) -> bool:
+def _are_borrowed(value: Any) -> bool:
     return type(value) is tuple and all(map(_is_id, cast("tuple[object, ...]", value)))
 
 
@@ -271,8 +270,8 @@ def _is_link_call(call: Any, parent: Any, actor: Any, method: Any) -> bool:
     )
 
 
-def _is_real(value: Any, least: float) -> bool:
-    return type(value) in (int, float) and isfinite(value) and value >= least
+def _is_real(value: Any) -> bool:
+    return type(value) in (int, float) and isfinite(value) and value >= 0
 
 
 _ABSENT: Final = object()
@@ -286,7 +285,7 @@ def _items(value: Any, count: int) -> tuple[Any, ...]:
 
 def _is_deadline(value: Any) -> bool:
     when, seconds, outer_call = _items(value, 3)
-    return _is_real(when, 0) and _is_real(seconds, 0) and type(outer_call) is str
+    return _is_real(when) and _is_real(seconds) and type(outer_call) is str
 
 
 def _is_batch(value: Any) -> bool:
@@ -314,7 +313,7 @@ def _is_observed(value: Any) -> bool:
         and 0 < number < _MOST
         and type(caller) is bytes
         and len(caller) in (0, ID_SIZE)
-        and _is_real(made, 0)
+        and _is_real(made)
         and type(carrier) is dict
         and all(
             type(text) is str
@@ -381,10 +380,10 @@ _FLAG = _exactly("true or false", bool)
 _BYTES = _exactly("bytes", bytes)
 _PAYLOAD = FieldType("a payload", "type(value) is bytes or type(value) in _PAYLOADS")
 _SCALAR = FieldType("a scalar", "type(value) in _SCALARS")
-_TIME = FieldType("a time", "_is_real(value, 0)")
-_LOANS = FieldType(
+_TIME = FieldType("a time", "_is_real(value)")
+_BORROWED = FieldType(
     "None, or the ids of actors, objects and blocks",
-    "value is None or _are_loans(value)",
+    "value is None or _are_borrowed(value)",
 )
 _ACTOR = _identity(ACTOR_KIND, "an actor")
 _OBJECT = _identity(OBJECT_KIND, "an object")
@@ -400,7 +399,7 @@ _NAMES: Final[dict[str, Any]] = {
     "_are_attributes": _are_attributes,
     "_are_calls": _are_calls,
     "_are_link_calls": _are_link_calls,
-    "_are_loans": _are_loans,
+    "_are_borrowed": _are_borrowed,
     "_are_texts": _are_texts,
     "_is_deadline": _is_deadline,
     "_is_id": _is_id,
@@ -411,7 +410,7 @@ _NAMES: Final[dict[str, Any]] = {
 
 FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     READY: {"name": _NAME, "pid": _number(1, _PIDS)},
-    RESULT: {"call": _RUNS, "loans": _LOANS, "value": _PAYLOAD},
+    RESULT: {"call": _RUNS, "borrowed": _BORROWED, "value": _PAYLOAD},
     RESULT_SCALAR: {"call": _RUNS, "value": _SCALAR},
     FAILURE: {
         "call": _RUNS_IF_ANY,
@@ -419,16 +418,16 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "summary": _TEXT,
         "traceback": _TEXT,
         "where": _TEXT,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "exception": _PAYLOAD,
     },
-    ITEM: {"call": _RUNS, "index": _COUNT, "loans": _LOANS, "value": _PAYLOAD},
+    ITEM: {"call": _RUNS, "index": _COUNT, "borrowed": _BORROWED, "value": _PAYLOAD},
     CALL_ACTOR: {
         "call": _CALL,
         "parent": _RUNS_IF_ANY,
         "actor": _ACTOR,
         "method": _TEXT,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "arguments": _PAYLOAD,
     },
     CALL_ACTOR_WITH: {
@@ -436,7 +435,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "parent": _RUNS_IF_ANY,
         "actor": _ACTOR,
         "method": _TEXT,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "headers": _HEADERS,
         "arguments": _PAYLOAD,
     },
@@ -465,14 +464,14 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     CREATE: {
         "call": _CALL_IF_ANY,
         "actor": _OWN_ACTOR,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "class": _BYTES,
         "options": _BYTES,
     },
     CREATE_ARGUMENTS: {
         "actor": _OWN_ACTOR,
         "is_good": _FLAG,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "arguments": _PAYLOAD,
     },
     AWAIT: {"call": _CALL, "actor": _ACTOR},
@@ -482,7 +481,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "manner": _one_of("a manner of ending", BEHIND_CALLS, AT_ONCE, TO_RESTART),
     },
     RELEASE_REFS: {
-        "loan": FieldType("the id of a borrowed reference", "_is_id(value)"),
+        "reference": FieldType("the id of a borrowed reference", "_is_id(value)"),
         "count": _number(1, _MOST),
     },
     FIND: {
@@ -509,7 +508,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     OBJECT_PUT: {
         "object": _OWN_OBJECT,
         "is_good": _FLAG,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "value": _PAYLOAD,
     },
     OBJECT_GET: {"call": _CALL, "object": _OBJECT},
@@ -524,7 +523,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     REGISTER_FUNCTION: {
         "function": _COUNT,
         "label": _TEXT,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "source": _BYTES,
     },
     RUN: {
@@ -533,13 +532,13 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "function": _COUNT,
         "options": _BYTES,
         "headers": _HEADERS,
-        "loans": _LOANS,
+        "borrowed": _BORROWED,
         "arguments": _PAYLOAD,
     },
     FORCE_CANCEL: {"call": _CALL, "recursive": _FLAG},
     DURATION: {
         "function": _TEXT,
-        "seconds": FieldType("seconds", "_is_real(value, 0)"),
+        "seconds": FieldType("seconds", "_is_real(value)"),
     },
     BLOCKED: {
         "number": _RUNS,
@@ -584,7 +583,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "name": _TEXT,
         "created": FieldType(
             "a time in the next few thousand years",
-            f"_is_real(value, 0) and value < {_LAST_TIME}",
+            f"_is_real(value) and value < {_LAST_TIME}",
         ),
         "call": _RUNS_IF_ANY,
         "method": _TEXT,

@@ -525,7 +525,9 @@ def reports() -> Reports:
 @pytest.fixture
 def loopless(reports: Reports) -> FakeEngine:
     """An engine like that of a worker without an event loop."""
-    return FakeEngine(immediate_loop(reports.report))
+    loop: Any = immediate_loop()
+    loop.call_exception_handler = reports.report
+    return FakeEngine(loop)
 
 
 def test_unlooped_when_the_result_comes_then_callbacks_run_at_once(

@@ -15,7 +15,7 @@ from actorlib._wire.errors import load_result
 from actorlib._wire.serialization import encode
 from actorlib.exceptions import ProtocolError
 
-put_in = partial(load_result, loans=None)
+put_in = partial(load_result, borrowed=None)
 
 
 @pytest.fixture

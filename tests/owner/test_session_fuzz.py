@@ -177,7 +177,7 @@ _VALUES: dict[FieldType, st.SearchStrategy[Any]] = {
     worker_messages._FLAG: st.booleans(),
     worker_messages._PAYLOAD: _PAYLOADS,
     worker_messages._SCALAR: _SCALARS,
-    worker_messages._LOANS: _LOANS,
+    worker_messages._BORROWED: _LOANS,
     worker_messages._ACTOR: _ACTORS,
     worker_messages._OBJECT: _OBJECTS,
     worker_messages._OWN_ACTOR: _ids("own actor", "own actor", "neighbour"),
@@ -199,7 +199,7 @@ _BY_TEXT: dict[str, st.SearchStrategy[Any]] = {
     "kind": st.integers(0, 3),
     "thread": st.integers(0, 1),
     "manner": st.integers(0, 2),
-    "loan": _ACTORS | _OBJECTS | _ids("lent block", "own block"),
+    "reference": _ACTORS | _OBJECTS | _ids("lent block", "own block"),
     "count": st.integers(-1, 3),
     "name": _TEXTS,
     "namespace": st.none() | st.just("default"),
@@ -259,7 +259,7 @@ _TABLES = st.sampled_from(
         ({"sweep": True},),
         ({"link": 1},),
         ({"slot": 1, "limit": 1, "settings": (1, True)},),
-        ({"loans": (Is("neighbour"),), "at": 2},),
+        ({"borrowed": (Is("neighbour"),), "at": 2},),
         (RESULT, Is("open call"), (Is("own block"),), {Is("own block"): ()}),
         (RESULT, Is("open call"), (Is("own block"),), {Is("own segment"): (9,)}),
         (RESULT, Is("open call"), (Is("lent block"),), {Is("lent block"): (9,)}),
@@ -525,7 +525,7 @@ def _check_served(frames: Iterable[Frame]) -> None:
             _, number, method, loans, *said, payload = frame
             assert type(number) is int
             assert type(method) is str
-            assert worker_messages._are_loans(loans) or loans is None
+            assert worker_messages._are_borrowed(loans) or loans is None
             assert all(map(worker_messages._are_headers, said))
             assert type(payload) in worker_messages._PAYLOADS
         elif frame[0] == CALL_SCALARS:

@@ -153,7 +153,7 @@ async def street() -> AsyncGenerator[Street]:
         ((START, 1), "no worker sends START"),
         ((RESULT, 1), "values to unpack"),
         ((RESULT, "1", None, b""), "'call'"),
-        ((RESULT, 1, (b"?",), b""), "'loans'"),
+        ((RESULT, 1, (b"?",), b""), "'borrowed'"),
         ((RESULT, 1, None, "text"), "'value'"),
         ((RESULT_SCALAR, 1), "values to unpack"),
         ((RESULT_SCALAR, 1, 2, 3), "too many values"),

@@ -93,7 +93,7 @@ async def test_refs_when_one_is_inside_another_value_then_nothing_waits_for_it(
 
     assert arguments.refs == []
     assert arguments.are_ready
-    assert arguments.loans == [ref.object_id]
+    assert arguments.borrowed == [ref.object_id]
 
 
 async def test_refs_when_not_all_are_done_then_not_ready(engine: FakeEngine) -> None:
@@ -279,8 +279,8 @@ async def test_loans_when_handles_are_among_them_then_their_actors(
 
     arguments = arguments_of(running, one, [two], a=one)
 
-    assert sorted(arguments.payload()[1] or []) == sorted(arguments.loans)
-    assert {b"1", b"2"} == set(arguments.loans)
+    assert sorted(arguments.payload()[1] or []) == sorted(arguments.borrowed)
+    assert {b"1", b"2"} == set(arguments.borrowed)
 
 
 async def test_loans_when_there_are_no_handles_then_none(running: FakeEngine) -> None:

@@ -11,7 +11,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from actorlib._wire import codec
-from actorlib._wire.codec import FrameDecoder, are_scalars, encode, encode_with_loans
+from actorlib._wire.codec import FrameDecoder, are_scalars, encode, encode_with_borrowed
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -200,10 +200,10 @@ def test_wants_when_a_payload_is_half_there_then_more_than_else() -> None:
     decoder.feed(written([(4, 1, None, [b"x" * 100])])[:-30])
 
     assert decoder.read_size > usual
-    assert not decoder.is_between_frames
+    assert decoder._incomplete is not None
     decoder.feed(b"x" * 30)
     assert decoder.read_size == usual
-    assert decoder.is_between_frames
+    assert decoder._incomplete is None
 
 
 @given(fields)
@@ -280,7 +280,7 @@ def test_encode_lending_when_much_is_lent_then_it_arrives(
 ) -> None:
     lent = [bytes([n % 256]) * 12 for n in range(count)]
     sent = [(12, b"", True, lent, payload), (4, 1, None, b"after")]
-    data = encode_with_loans(sent[0])
+    data = encode_with_borrowed(sent[0])
     if not isinstance(data, bytes):
         data = b"".join(map(bytes, data))
     data += written(sent[1:])
@@ -300,7 +300,7 @@ def test_encode_when_there_are_many_buffers_then_they_arrive() -> None:
 
 @pytest.mark.parametrize("at", [-1, 0, 3, 9, "a", None, 1.5])
 def test_feed_when_what_is_lent_is_in_no_frame_then_protocol_error(at: Any) -> None:
-    lent = msgpack.packb(({"loans": (), "at": at},))
+    lent = msgpack.packb(({"borrowed": (), "at": at},))
 
     with pytest.raises(ProtocolError):
         FrameDecoder().feed(lent + written([(4, 1, None, b"")]))

@@ -43,7 +43,7 @@ async def test_definition_when_asked_for_then_the_class_can_be_loaded(
     made = ClassDefinitions(engine).of("Local", Local, Local)
 
     assert pickle.loads(made.source).x == 3
-    assert made.loans == ()
+    assert made.borrowed == ()
 
 
 async def test_definition_when_asked_for_again_then_the_same(
@@ -83,7 +83,7 @@ async def test_definition_when_it_captures_a_handle_then_it_holds_the_actor(
         return Local
 
     made = ClassDefinitions(engine).of("Local", Twice, local(handle))
-    assert made.loans == (b"it",)
+    assert made.borrowed == (b"it",)
 
     del handle
     gc.collect()

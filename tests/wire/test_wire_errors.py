@@ -168,9 +168,7 @@ def frame_of(error: BaseException) -> Frame:
     try:
         raise error
     except type(error) as raised:
-        sent = invoke.failure(
-            FakeEngine(immediate_loop(print)), 1, raised, "Model.ping"
-        )
+        sent = invoke.failure(FakeEngine(immediate_loop()), 1, raised, "Model.ping")
     data = encode(sent)
     pieces = data if isinstance(data, bytes) else b"".join(map(bytes, data))
     (frame,) = FrameDecoder().feed(pieces)

@@ -824,7 +824,7 @@ def give_item(
     """
     _, number, index, borrowed, payload = frame
     if isinstance(target, StreamReader):
-        load = partial(load_result, loans=borrowed)
+        load = partial(load_result, borrowed=borrowed)
         if borrowed:
             with passing(references, borrowed, OWNER):
                 target.put(number, index, payload, load)

@@ -67,8 +67,8 @@ class CallSubmitter:
             SerializationError: An argument cannot be sent.
         """
         arguments = Arguments(self._engine, where, args, kwargs)
-        if arguments.loans:
-            self._references.arrived(arguments.loans, OWNER)
+        if arguments.borrowed:
+            self._references.arrived(arguments.borrowed, OWNER)
         return arguments
 
     def constructor_arguments(self, arguments: Arguments) -> DueArguments:
@@ -258,13 +258,13 @@ class CallSubmitter:
         try:
             payload, borrowed = arguments.payload()
         except Exception as error:  # noqa: BLE001  # it becomes the answer
-            self._references.returned(arguments.loans, OWNER)
+            self._references.returned(arguments.borrowed, OWNER)
             return error
         if arguments.refs:
             if borrowed:
                 self._references.arrived(borrowed, OWNER)
-            if arguments.loans:
-                self._references.returned(arguments.loans, OWNER)
+            if arguments.borrowed:
+                self._references.returned(arguments.borrowed, OWNER)
         return EncodedArguments(payload, borrowed)
 
     def _encode_into(

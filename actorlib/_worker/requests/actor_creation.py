@@ -41,7 +41,7 @@ class ActorCreation:
         options.refuse_callbacks()
         name = spec.interface.class_name
         definition = self._definitions.of(name, spec.source, spec.sent)
-        source, captured = definition.source, definition.loans or None
+        source, captured = definition.source, definition.borrowed or None
         description = _describe(spec, self._inherited(options))
         arguments = Arguments(engine, name, spec.args, spec.kwargs)
         actor = ActorId(engine.new_id(ACTOR_KIND))

@@ -122,7 +122,7 @@ class PendingResults:
         reader = self._entries.get(frame[1])
         if isinstance(reader, StreamReader):
             reader.put(
-                frame[1], frame[2], frame[4], partial(load_result, loans=frame[3])
+                frame[1], frame[2], frame[4], partial(load_result, borrowed=frame[3])
             )
 
     def fail(self, call: int, error: BaseException) -> None:
@@ -227,7 +227,7 @@ class OrderedSender:
         refs = arguments.refs if arguments is not None else ()
         actors: list[CountedId] = [actor]
         if arguments is not None:
-            actors += arguments.loans
+            actors += arguments.borrowed
 
         def send_deferred() -> None:
             self._post_if(frame())
