@@ -66,7 +66,7 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
                 _thread_name(start.config.class_name, group),
                 partial(self._serve, gate),
             )
-            for group, gate in self._gates.by_group().items()
+            for group, gate in self._gates.by_group.items()
         }
         # One lock for the gates, the threads and the counters.
         self._changed = threading.Condition()
