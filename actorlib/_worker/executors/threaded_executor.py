@@ -139,7 +139,7 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
         self.close_streams()
         self._client.finish()
 
-    # On any other.
+    # On the other threads.
 
     def _serve(self, gate: Gate, frame: Frame) -> Frame | None:
         """Runs a call; returns the call that waited for its place, if any."""

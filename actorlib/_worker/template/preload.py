@@ -115,12 +115,12 @@ def warm_up(title: ProcessTitle) -> Callable[[socket.socket], NoReturn]:
     attach_to_process_and_forks()
     warm = WarmWorker(title)
     # Numerical libraries handle forks of their pool threads. The filter is limited to
-    # this module because workers inherit it, and their forks are the user's.
+    # the template, because workers inherit it, and their forks are the user's.
     warnings.filterwarnings(
         "ignore",
         "This process.*multi-threaded",
         DeprecationWarning,
-        module=r"actorlib\._worker\.forkserver\Z",
+        module=r"actorlib\._worker\.template\.forkserver\Z",
     )
     gc.disable()
     gc.freeze()
