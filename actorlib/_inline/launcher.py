@@ -202,7 +202,7 @@ class InlineWorker:
             self.exited.set_result(ProcessExit(code=self._code, what="thread"))
             self._on_gone(self)
 
-    # On its own.
+    # On its own thread.
 
     def _run(self) -> None:
         # Not in the thread's own context: from Python 3.14 on it lives as long as the

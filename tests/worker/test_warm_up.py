@@ -53,3 +53,23 @@ def test_script_when_made_then_its_class_travels_by_value() -> None:
     assert b"__main__" not in born
     assert b"WarmUp" in born
     assert b"_make_skeleton_class" in born
+
+
+WARNING = """
+import warnings
+from actorlib._worker.os_process import ProcessTitle
+from actorlib._worker.template import forkserver, preload
+
+warnings.simplefilter("error")
+preload.warm_up(ProcessTitle())
+text = "This process (pid=1) is multi-threaded, use of fork() may lead to deadlocks"
+warnings.warn_explicit(text, DeprecationWarning, "file.py", 1, forkserver.__name__)
+"""
+
+
+def test_template_when_it_forks_with_threads_then_python_does_not_warn() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", WARNING], check=False, capture_output=True, text=True
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")

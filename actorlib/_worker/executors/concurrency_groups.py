@@ -79,6 +79,7 @@ class Gates:
         kind: The class of the gates.
 
     Attributes:
+        by_group: The gates, by their groups.
         default: The gate of methods without a group, if it has one.
     """
 
@@ -89,9 +90,9 @@ class Gates:
         *,
         kind: type[Gate] = Gate,
     ) -> None:
-        self._gates = {group: kind(limit) for group, limit in limits.items()}
+        self.by_group = {group: kind(limit) for group, limit in limits.items()}
         self._groups = groups
-        self.default = self._gates.get("")
+        self.default = self.by_group.get("")
 
     def of(self, method: str, group: str | None = None) -> Gate:
         """Returns the gate of a call.
@@ -100,16 +101,13 @@ class Gates:
             method: The name of the method.
             group: The group that the caller has named, if any.
         """
-        return self._gates[group or self._groups.get(method, "")]
+        return self.by_group[group or self._groups.get(method, "")]
 
     def name_of(self, gate: Gate) -> str:
-        return next(group for group, other in self._gates.items() if other is gate)
-
-    def by_group(self) -> dict[str, Gate]:
-        return self._gates
+        return next(group for group, other in self.by_group.items() if other is gate)
 
     def drop(self, call: int) -> Frame | None:
-        for gate in self._gates.values():
+        for gate in self.by_group.values():
             frame = gate.drop(call)
             if frame is not None:
                 return frame
@@ -117,11 +115,11 @@ class Gates:
 
     @property
     def are_empty(self) -> bool:
-        return not any(gate.waiting for gate in self._gates.values())
+        return not any(gate.waiting for gate in self.by_group.values())
 
     def clear(self) -> list[Frame]:
         """Forgets all calls that wait; returns their frames."""
-        waiting = [f for gate in self._gates.values() for f in gate.waiting.values()]
-        for gate in self._gates.values():
+        waiting = [f for gate in self.by_group.values() for f in gate.waiting.values()]
+        for gate in self.by_group.values():
             gate.waiting.clear()
         return waiting

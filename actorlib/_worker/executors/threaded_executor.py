@@ -70,7 +70,7 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
                 _thread_name(start.config.class_name, group),
                 partial(self._serve, gate),
             )
-            for group, gate in self._gates.by_group().items()
+            for group, gate in self._gates.by_group.items()
         }
         # One lock for the gates, the threads and the counters.
         self._changed = threading.Condition()
@@ -157,7 +157,7 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
         self.close_streams()
         self._client.finish()
 
-    # On any other.
+    # On the other threads.
 
     def _serve(self, gate: Gate, frame: Frame) -> Frame | None:
         """Runs a call; returns the call that waited for its place, if any."""

@@ -14,7 +14,6 @@ from actorlib._wire.serialization import encode_plain_call
 from actorlib._worker.executors.invoke import pack_headers
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Mapping
 
     from actorlib._base.ids import ActorId, CountedId
@@ -57,17 +56,11 @@ class ActorCalls:
         engine: The engine of the worker.
         results: The calls without an answer.
         links: The links to other actors.
-        loop: The loop of streams.
     """
 
     def __init__(
-        self,
-        engine: WorkerEngine,
-        results: PendingResults,
-        links: OutgoingLinks,
-        loop: asyncio.AbstractEventLoop,
+        self, engine: WorkerEngine, results: PendingResults, links: OutgoingLinks
     ) -> None:
-        self._loop = loop
         self._engine = engine
         self._results = results
         self._links = links
@@ -118,7 +111,7 @@ class ActorCalls:
         kwargs: Mapping[str, object],
     ) -> StreamReader:
         def new_result() -> StreamReader:
-            reader = StreamReader.of(callee, self._loop, self._engine)
+            reader = StreamReader.of(callee, self._results.loop, self._engine)
             self._results.add(reader)
             return reader
 

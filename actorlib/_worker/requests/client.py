@@ -253,7 +253,7 @@ class OwnerClient(Engine):
     def _actor_calls(self) -> ActorCalls:
         from actorlib._worker.requests.actor_calls import ActorCalls
 
-        return ActorCalls(self, self._results, self.outgoing_links, self.loop)
+        return ActorCalls(self, self._results, self.outgoing_links)
 
     @lazy
     def _async_owner(self) -> AsyncResultOwner:
@@ -271,13 +271,7 @@ class OwnerClient(Engine):
     def _task_calls(self) -> TaskCalls:
         from actorlib._worker.requests.task_calls import TaskCalls
 
-        return TaskCalls(
-            self,
-            self._results,
-            self.loop,
-            self.check_parent,
-            is_inline=self._config.is_inline,
-        )
+        return TaskCalls(self, self._results, is_inline=self._config.is_inline)
 
     @lazy
     def _creation(self) -> ActorCreation:
@@ -493,6 +487,7 @@ class OwnerClient(Engine):
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         if not isinstance(callee, BoundMethod):
+            self.check_parent()
             return self._task_calls.call(callee, args, kwargs)
         new_ref = self._new_async_ref if callee.method.is_async else self._new_ref
         return self._actor_calls.call(callee, args, kwargs, new_ref)

@@ -45,13 +45,14 @@ class PendingResults:
         owner: The engine of the refs.
 
     Attributes:
+        loop: The loop of the refs and streams.
         stopped: Calls that were cancelled and are answered when they have ended. Their
             refs are cancelled then, whatever the answer is.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, owner: ResultOwner) -> None:
         self.stopped: set[int] = set()
-        self._loop = loop
+        self.loop = loop
         self._owner = owner
         self._numbers = itertools.count(1)
         self._entries: dict[int, _Entry] = {}
@@ -67,7 +68,7 @@ class PendingResults:
         Args:
             owner: Cancels the ref and waits for it; None for the engine.
         """
-        ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
+        ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         self.adopt(ref)
         if owner is not None:
             ref.result_owner = owner
@@ -75,7 +76,7 @@ class PendingResults:
 
     def new_unasked(self, cls: type[ObjectRef[Any]]) -> ObjectRef[Any]:
         """Creates a ref without a number: nothing was requested yet."""
-        ref = cls(loop=self._loop)
+        ref = cls(loop=self.loop)
         ref.bind(self._owner, 0)
         return ref
 

@@ -16,7 +16,6 @@ from actorlib._wire.messages import FORCE_CANCEL, REGISTER_FUNCTION, RUN, Frame
 from actorlib._wire.serialization import dump
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Mapping
 
     from actorlib._base.ids import CountedId
@@ -36,24 +35,14 @@ class TaskCalls:
     Args:
         engine: The engine of the worker.
         results: The calls without an answer.
-        loop: The loop of streams.
-        check: Raises if calls are impossible in this process.
         is_inline: Whether the worker is a thread, so that no process is started.
     """
 
     def __init__(
-        self,
-        engine: WorkerEngine,
-        results: PendingResults,
-        loop: asyncio.AbstractEventLoop,
-        check: Callable[[], None],
-        *,
-        is_inline: bool,
+        self, engine: WorkerEngine, results: PendingResults, *, is_inline: bool
     ) -> None:
         self._engine = engine
         self._results = results
-        self._loop = loop
-        self._check = check
         self._is_inline = is_inline
         self._next_number = itertools.count(1)
         self._numbers: weakref.WeakKeyDictionary[object, int] = (
@@ -94,7 +83,7 @@ class TaskCalls:
         kwargs: Mapping[str, object],
     ) -> StreamReader:
         send = self._prepare(spec, args, kwargs)
-        reader = StreamReader.of(spec, self._loop, self._engine)
+        reader = StreamReader.of(spec, self._results.loop, self._engine)
         reader.allow_force(self.force_cancel)
         self._results.add(reader)
         reader.callee = spec.name
@@ -115,7 +104,6 @@ class TaskCalls:
         Raises:
             SerializationError: The function, or an argument, cannot be sent.
         """
-        self._check()
         parent_call = running.get()
         parent = 0 if parent_call is None else parent_call[0]
         registered = self._registered.get(spec) or self._register(spec)

@@ -39,7 +39,6 @@ import socket
 import sys
 import time
 import traceback
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
 
 from actorlib._base.stdio import fill_standard_streams
@@ -54,8 +53,6 @@ from actorlib._wire.forkserver_protocol import (
     REQUEST,
     worker_mark,
 )
-from actorlib._worker.__main__ import PARTS
-from actorlib._worker.features import import_parts
 from actorlib._worker.os_process import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
@@ -209,7 +206,7 @@ class Template:
         self._wakeup_in = wakeup
         self._owner_is_there = True
         self._preforked = PreforkedChildren(room_for_children)
-        self._rest = [] if spawn else [*_parts(), *rest(), self._rehearse]
+        self._rest = [] if spawn else [*rest(), self._rehearse]
         self._spare_time: Iterator[None] | None = None
         if not spawn and not preload and sys.version_info >= (3, 12):
             self._rest.append(self._plan_immortality)
@@ -620,14 +617,6 @@ class Template:
         result = b"".join(cast("bytes", encode(report)) for report in reports)
         with contextlib.suppress(OSError):  # the loop notices that the owner is gone
             self._control.sendall(result)
-
-
-def _parts() -> list[Callable[[], object]]:
-    """Creates the steps that import what only some workers need.
-
-    Between two steps this process serves requests and checks for its owner.
-    """
-    return [*(partial(importlib.import_module, name) for name in PARTS), import_parts]
 
 
 def _wake_up(*_: object) -> None:

@@ -115,12 +115,12 @@ def warm_up(title: ProcessTitle) -> Callable[[socket.socket], NoReturn]:
     attach_to_process_and_forks()
     warm = WarmWorker(title)
     # Numerical libraries handle forks of their pool threads. The filter is limited to
-    # this module because workers inherit it, and their forks are the user's.
+    # the template, because workers inherit it, and their forks are the user's.
     warnings.filterwarnings(
         "ignore",
         "This process.*multi-threaded",
         DeprecationWarning,
-        module=r"actorlib\._worker\.forkserver\Z",
+        module=r"actorlib\._worker\.template\.forkserver\Z",
     )
     gc.disable()
     gc.freeze()
@@ -130,19 +130,27 @@ def warm_up(title: ProcessTitle) -> Callable[[socket.socket], NoReturn]:
 def rest() -> list[Callable[[], object]]:
     """Creates the steps that import what some workers need; each takes milliseconds.
 
-    The first worker of a runtime is forked before them and imports on demand: most
-    programs wait for their first worker, and few of those need these modules.
+    Between two steps the template serves requests and checks for its owner. The first
+    worker of a runtime is forked before them and imports on demand: most programs wait
+    for their first worker, and few of those need these modules.
     """
-    modules = (
+    from actorlib._worker.__main__ import PARTS  # noqa: PLC0415  # on demand
+    from actorlib._worker.features import attach_to_forks, import_parts  # noqa: PLC0415  # on demand
+
+    executors = (
         "actorlib._worker.executors.async_executor",
         "actorlib._worker.executors.task_executor",
         "actorlib._worker.executors.threaded_executor",
         "uvloop",
     )
-    loads = (partial(_load, name) for name in modules)
-    from actorlib._worker.features import attach_to_forks  # noqa: PLC0415  # on demand
-
-    return [*loads, _load_names, attach_to_forks, collect_garbage]
+    return [
+        *(partial(importlib.import_module, name) for name in PARTS),
+        import_parts,
+        *(partial(_load, name) for name in executors),
+        _load_names,
+        attach_to_forks,
+        collect_garbage,
+    ]
 
 
 def _load(name: str) -> None:
