@@ -193,6 +193,7 @@ class LocalEngine(RuntimeEngine):
             self.loop,
             self.actor_table.registry.new_group_id,
             self._check_accepts_work,
+            self.actor_table.objects,
         )
         self._wakeup = SignalWakeup(self.loop)
         self._closers: list[Callable[[], None]] = []
