@@ -20,8 +20,8 @@ from actorlib.exceptions import PlacementGroupRemovedError, ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._futures.object_ref import ResultOwner
     from actorlib._futures.runtime_portal import RuntimePortal
+    from actorlib._owner.actors.actor_table import ActorTable
     from actorlib._owner.requests.worker_calls import WorkerCall
     from actorlib._rows.snapshot import GroupInfo
     from actorlib._scheduler.placement_group import GroupTable
@@ -32,29 +32,20 @@ class GroupOperations(PlacementGroups):
     """The operations on groups for the owner's own code, on any thread.
 
     Args:
-        groups: All groups.
+        table: The actors of the runtime, and the state that they share.
         portal: Calls functions on the owner's loop.
-        loop: The owner's loop.
-        new_id: Returns the id of a new group.
         check: Raises if the runtime does not accept work now.
-        objects: The owner of the refs that ``ready`` returns.
     """
 
     def __init__(
-        self,
-        groups: GroupTable,
-        portal: RuntimePortal,
-        loop: asyncio.AbstractEventLoop,
-        new_id: Callable[[], GroupId],
-        check: Callable[[], None],
-        objects: ResultOwner,
+        self, table: ActorTable, portal: RuntimePortal, check: Callable[[], None]
     ) -> None:
-        self._groups = groups
+        self._groups = table.groups
         self.portal = portal
-        self._loop = loop
-        self._new_id = new_id
+        self._loop = table.loop
+        self._new_id = table.registry.new_group_id
         self._check = check
-        self._objects = objects
+        self._objects = table.objects
 
     @on_loop
     def reserve(self, spec: GroupSpec) -> GroupSpec:
