@@ -284,6 +284,20 @@ async def test_a_group_is_a_value(runtime: Runtime) -> None:
     assert repr(group) == f"PlacementGroup({group.id.hex()})"
 
 
+async def test_ready_when_its_ref_is_sent_then_another_actor_can_wait_for_it(
+    runtime: Runtime,
+) -> None:
+    del runtime
+    holder = Echo.options(num_gpus=1).remote()
+    await holder
+    group = group_of({"GPU": 2})
+    waiting = Caller.remote().run.remote(actorlib.get, [group.ready()])
+
+    await actorlib.kill(holder)
+
+    assert await waiting == [group]
+
+
 async def test_the_table_has_state_and_strategy(runtime: Runtime) -> None:
     group = group_of({"CPU": 1}, strategy="SPREAD", name="t")
     await group.ready()

@@ -188,11 +188,7 @@ class LocalEngine(RuntimeEngine):
         # Actors that other threads have created: the first handle is already counted.
         self._unheld: set[ActorId] = set()
         self.groups: PlacementGroups = GroupOperations(
-            self.actor_table.groups,
-            self.portal,
-            self.loop,
-            self.actor_table.ids.new_group_id,
-            self._check_accepts_work,
+            self.actor_table, self.portal, self._check_accepts_work
         )
         self._wakeup = SignalWakeup(self.loop)
         self._closers: list[Callable[[], None]] = []
@@ -593,7 +589,7 @@ class LocalEngine(RuntimeEngine):
         self.actor_table.groups.close()
         self.actor_table.scheduler.long_waits.close()
         self.actor_table.pool.close("the runtime was shut down")
-        ended = {
+        supervisors_by_end = {
             supervisor.ended: supervisor
             for supervisor in self.actor_table
             if not supervisor.ended.done()
@@ -601,17 +597,19 @@ class LocalEngine(RuntimeEngine):
         try:
             for supervisor in self.actor_table:
                 supervisor.stop("the runtime was shut down")
-            if ended:
-                _, late = await asyncio.wait(ended, timeout=self._grace + _QUIET)
+            if supervisors_by_end:
+                _, late = await asyncio.wait(
+                    supervisors_by_end, timeout=self._grace + _QUIET
+                )
                 if late:
-                    _report_late([ended[each] for each in late])
+                    _report_late([supervisors_by_end[each] for each in late])
                     await asyncio.wait(late, timeout=_PATIENCE - _QUIET)
         finally:
             for supervisor in self.actor_table:
                 supervisor.kill("the runtime was shut down")
             await _complete(self.machine.aclose())
-        if ended:
-            await asyncio.wait(ended, timeout=_PATIENCE)
+        if supervisors_by_end:
+            await asyncio.wait(supervisors_by_end, timeout=_PATIENCE)
 
     # Other threads.
 

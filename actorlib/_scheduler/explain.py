@@ -437,12 +437,6 @@ _MEANINGS = {
     STRICT_PACK: "all on one device, or on linked ones if they need more",
     STRICT_SPREAD: "each on devices of its own",
 }
-_OBSTACLES = {
-    PACK: "on which they do not fit",
-    SPREAD: "on which they do not fit",
-    STRICT_PACK: "on which they do not fit",
-    STRICT_SPREAD: "which is too few",
-}
 _UNSURE = (
     ". It is not known whether its bundles fit on this machine at all: the search for "
     "a packing was given up. It delays no other request and is tried whenever a lease "
@@ -480,11 +474,13 @@ def group_refusal(
     devices = describe_devices(ledger.pools[name].devices)
     has = f"{format_named(name, amounts[name])} ({devices})"
     strategy = request.strategy
-    is_strict = strategy == STRICT_SPREAD
-    advice = f"strategy={SPREAD!r} needs fewer devices" if is_strict else "Ask for less"
+    obstacle, advice = "on which they do not fit", "Ask for less"
+    if strategy == STRICT_SPREAD:
+        obstacle = "which is too few"
+        advice = f"strategy={SPREAD!r} needs fewer devices"
     return (
         f"{head} with strategy {strategy}, {_MEANINGS[strategy]}; this machine has "
-        f"{has}, {_OBSTACLES[strategy]}. {advice}."
+        f"{has}, {obstacle}. {advice}."
     )
 
 

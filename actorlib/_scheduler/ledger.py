@@ -138,7 +138,9 @@ class Ledger:
             LookupError: The lease is not held: it was given back already, or never
                 granted here. Nothing has changed.
         """
-        self._remove(lease)
+        if self._leases.pop(id(lease), None) is None:
+            raise _not_held(lease)
+        self._transient.discard(id(lease))
         for name, amount in lease.amounts.items():
             if name not in self.pools:
                 self._free[name] += amount
@@ -201,10 +203,7 @@ class Ledger:
 
     def _remove(self, lease: Lease) -> None:
         if self._leases.pop(id(lease), None) is None:
-            raise LookupError(
-                f"the lease on {Resources(lease.amounts)} is not held: it was given "
-                "back already, or another ledger granted it"
-            )
+            raise _not_held(lease)
         self._transient.discard(id(lease))
 
     def feasible(
@@ -276,3 +275,10 @@ class Ledger:
         total = format_amount(name, self.capacity.amounts[name])
         each = f" [{self.pools[name].state()}]" if name in self.pools else ""
         return f"{format_named(name, self.free(name))}/{total}{each}"
+
+
+def _not_held(lease: Lease) -> LookupError:
+    return LookupError(
+        f"the lease on {Resources(lease.amounts)} is not held: it was given back "
+        "already, or another ledger granted it"
+    )

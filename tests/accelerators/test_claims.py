@@ -349,7 +349,7 @@ async def test_devices_when_free_ones_are_asked_then_others_keep_theirs(
 
     async with actorlib.init(num_cpus=1, devices="free", engine="inline") as runtime:
         (line,) = caplog.messages
-        assert "what they have: GPU 0, 1, 2, 3, 4, 5 by '" in line
+        assert "of this user: GPU 0, 1, 2, 3, 4, 5 by '" in line
         assert line.endswith(f"(pid {other.pid})")
         assert runtime.cluster_resources()["GPU"] == 2
         held = await looking(num_gpus=1).remote().gpu_ids.remote()

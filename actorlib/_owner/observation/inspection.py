@@ -183,7 +183,7 @@ class Inspector:
             return f"{record.label} waits for a ref among its constructor's arguments"
         if supervisor.placement.waits_for_neighbours:
             return (
-                f"{record.label} waits until the actors are placed that it has to be "
+                f"{record.label} waits for a place for the actors that it has to be "
                 "near to, or apart from"
             )
         state = f"{record.called.at(supervisor.pid)} is {record.state.value}"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +10,6 @@ from actorlib._base.ids import GROUP_KIND, ID_SIZE, kind_of, maker_of
 from actorlib._core.engine import PlacementGroups
 from actorlib._futures.object_ref import ObjectRef
 from actorlib._futures.runtime_portal import on_loop
-from actorlib._loops.loop_thread import add_done_callback, block
 from actorlib._options.group_spec import GroupId, GroupSpec
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.requests.untrusted import load_items, load_one
@@ -24,42 +21,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._futures.runtime_portal import RuntimePortal
+    from actorlib._owner.actors.actor_table import ActorTable
     from actorlib._owner.requests.worker_calls import WorkerCall
     from actorlib._rows.snapshot import GroupInfo
     from actorlib._scheduler.placement_group import GroupTable
     from actorlib._shm.memory import Payload
-
-Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
-
-_STAYS = "a wait for a group belongs to one process: await it, and send the group"
 
 
 class GroupOperations(PlacementGroups):
     """The operations on groups for the owner's own code, on any thread.
 
     Args:
-        groups: All groups.
+        table: The actors of the runtime, and the state that they share.
         portal: Calls functions on the owner's loop.
-        loop: The owner's loop.
-        new_id: Returns the id of a new group.
         check: Raises if the runtime does not accept work now.
     """
 
     def __init__(
-        self,
-        groups: GroupTable,
-        portal: RuntimePortal,
-        loop: asyncio.AbstractEventLoop,
-        new_id: Callable[[], GroupId],
-        check: Callable[[], None],
+        self, table: ActorTable, portal: RuntimePortal, check: Callable[[], None]
     ) -> None:
-        self._groups = groups
+        self._groups = table.groups
         self.portal = portal
-        self._loop = loop
-        self._new_id = new_id
+        self._loop = table.loop
+        self._new_id = table.ids.new_group_id
         self._check = check
-        self._calls = itertools.count(1)
-        self._refs: dict[int, Entry] = {}
+        self._objects = table.objects
 
     @on_loop
     def reserve(self, spec: GroupSpec) -> GroupSpec:
@@ -72,19 +58,15 @@ class GroupOperations(PlacementGroups):
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
         self._check()
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
-        call = next(self._calls)
-        ref.bind(self, call)
-        self._refs[call] = ref
+        ref.bind(self._objects, 0)
 
         def settle(error: BaseException | None) -> None:
-            entry = self._refs.pop(call, None)
-            target = entry() if isinstance(entry, weakref.ref) else entry
-            if target is None or target.done():
+            if ref.done():
                 return
             if error is None:
-                target.set_result(value)
+                ref.set_result(value)
             else:
-                target.set_exception(error)
+                ref.set_exception(error)
 
         when_ready(self._groups, group, settle)
         return ref
@@ -103,35 +85,6 @@ class GroupOperations(PlacementGroups):
     @on_loop
     def infos(self) -> list[GroupInfo]:
         return [group.info() for group in self._groups]
-
-    # ResultOwner.
-
-    def cancel(self, call: int, *, recursive: bool = True) -> None:
-        del recursive  # a wait has no child calls
-        self._refs.pop(call, None)
-
-    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        call, refs = ref.call, self._refs
-        if call in refs:
-            refs[call] = weakref.ref(ref, lambda _: refs.pop(call, None))
-
-    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        add_done_callback(ref, lambda _: then())
-
-    def name(self) -> bytes:
-        """Refuses: the ref cannot be sent to another process."""
-        raise TypeError(_STAYS)
-
-    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """Refuses: the ref cannot be sent to another process."""
-        del ref
-        raise TypeError(_STAYS)
-
-    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        refusal = (
-            "get() would block the event loop that places the group: await it instead"
-        )
-        block(ref, timeout, refusal)
 
 
 def serve(

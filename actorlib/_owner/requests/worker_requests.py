@@ -117,7 +117,7 @@ class WorkerRequests:
         self.others: dict[int, Callable[..., None]] = {
             RELEASE_REFS: self._release,
             CREATE: self._create,
-            CREATE_ARGUMENTS: lambda _, *fields: self._creations.give(*fields),
+            CREATE_ARGUMENTS: _without_session(self._creations.give),
             LIST: self._list,
             AWAIT: self._await_actor,
             END: self._await_actor,
@@ -129,9 +129,9 @@ class WorkerRequests:
             GROUP: self._group,
             STREAM_ACK: self._calls.streams.acknowledge,
             OBJECT_ANNOUNCE: self._announce_object,
-            OBJECT_PUT: lambda _, *fields: table.objects.keep(*fields),
+            OBJECT_PUT: _without_session(table.objects.keep),
             OBJECT_GET: self._get_object,
-            OBJECT_CANCEL: lambda _, name: table.objects.revoke(name),
+            OBJECT_CANCEL: _without_session(table.objects.revoke),
             RUN: self._run,
             FORCE_CANCEL: self._force,
             STUCK: self._warn_stuck,
@@ -434,6 +434,13 @@ class WorkerRequests:
         if supervisor is not None:
             supervisor.leave("it left by exit_actor()")
             supervisor.router.fail(call)
+
+
+def _without_session(handle: Callable[..., None]) -> Callable[..., None]:
+    def handle_frame(_: WorkerSession, *fields: Any) -> None:
+        handle(*fields)
+
+    return handle_frame
 
 
 def _until_answered(
