@@ -87,8 +87,8 @@ async def test_device_when_it_is_named_then_it_is_that(
 @pytest.mark.parametrize(
     ("device", "words"),
     [
-        ("4", "no device of this machine"),
-        ("GPU-b", "no device of this machine"),
+        ("4", "not a device of this machine"),
+        ("GPU-b", "not a device of this machine"),
         ("GPU-a6000", "means several devices"),
         (["0", "GPU-a6000000"], "that leaves 0: NVIDIA RTX A6000"),  # twice the same
     ],
