@@ -197,7 +197,8 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
         self._watch_loop(self._main)
         self._threads_of_call: dict[int, tuple[GroupThreads, Gate]] = {}
         self._pipe_thread: threading.Thread | None = None
-        self._beside: UserLoopPortal | None = None
+        # Referenced here, because ``_loops`` holds portals weakly.
+        self._portal: UserLoopPortal | None = None
         self._is_terminating = False
         self._change_waiters: list[asyncio.Future[None]] = []
         self._background: set[asyncio.Task[None]] = set()
@@ -244,7 +245,7 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
 
     def _read_pipe(self, began: threading.Event) -> None:
         asyncio.set_event_loop(self._pipe_loop)
-        self._beside = UserLoopPortal(self._pipe_loop)
+        self._portal = UserLoopPortal(self._pipe_loop)
         self._inbox.begin()
         began.set()
         try:
