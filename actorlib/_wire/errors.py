@@ -741,8 +741,6 @@ def _attributes(value: object) -> Iterator[tuple[str, object]]:
             if hasattr(value, slot):
                 names[slot] = getattr(value, slot)
     for name, member in names.items():
-        if not name.startswith(
-            "__"
-        ):  # attributes that Python adds to a class are not sent
+        if not name.startswith("__"):  # Python's attributes of a class are not sent
             is_wrapped = isinstance(member, staticmethod | classmethod)
             yield f".{name}", cast("Any", member).__func__ if is_wrapped else member
