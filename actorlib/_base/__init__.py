@@ -8,12 +8,13 @@ In reading order:
   option's name.
 * ``log``: logs messages of the owner that do not belong to a call.
 * ``stdio``: the standard streams of this process, which a daemon may have closed.
-* ``stack_frames``: the stack frames of a coroutine, and which frames are ours.
+* ``own_files``: the prefix of the paths of this package's files.
 * ``ids``: the ids of actors and of objects, and which process made them.
 * ``labels``: the names of actors in messages: ``Model 'm1' (pid 812)``.
 * ``process_stat``: reads the kernel's facts about a process.
 * ``named_sockets``: listening sockets with names that other processes can list.
 * ``outcomes``: how a call ended.
 * ``notifier``: wakes all tasks that wait for an event, with a result or an error.
+* ``awaited_frames``: the stack frames of a coroutine and of what it awaits.
 * ``deadlines``: orders deadlines: which have passed, and which is the next.
 """

@@ -12,7 +12,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from actorlib._base.stack_frames import MOST_FRAMES, OWN_FILES, awaited_frames
+from actorlib._base.awaited_frames import MOST_FRAMES, awaited_frames
+from actorlib._base.own_files import OWN_FILES
 from actorlib._queries.rows import Frame, Standstill, Task, Thread
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
 
 from actorlib._base.ids import ActorId
+from actorlib._base.own_files import OWN_FILES
 from actorlib._base.public import public
-from actorlib._base.stack_frames import OWN_FILES
 from actorlib._core.engine import HandlePin, current_engine
 from actorlib._core.serializers import REDUCERS
 from actorlib._futures.object_ref import IMMUTABLE, ObjectRef

@@ -13,7 +13,7 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from actorlib._base.stack_frames import MOST_FRAMES, awaited_frames
+from actorlib._base.awaited_frames import MOST_FRAMES, awaited_frames
 from actorlib._core.current_call import running
 from actorlib._core.engine import find_engine
 

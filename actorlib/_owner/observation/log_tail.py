@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actorlib._base.stack_frames import OWN_FILES
+from actorlib._base.own_files import OWN_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

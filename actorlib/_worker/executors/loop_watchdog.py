@@ -19,7 +19,7 @@ import time
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._base.stack_frames import OWN_FILES
+from actorlib._base.own_files import OWN_FILES
 from actorlib._futures.object_ref import ObjectRef
 from actorlib._wire.messages import STUCK
 

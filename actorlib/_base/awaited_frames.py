@@ -1,4 +1,4 @@
-"""Lists the stack frames of coroutines, and identifies frames of this package."""
+"""Lists the stack frames of a coroutine and of what it awaits."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from types import FrameType
-
-OWN_FILES: Final = __file__.rpartition("_base")[0]
-"""The prefix of the paths of this package's files. Users do not need their frames."""
 
 MOST_FRAMES: Final = 100
 """The maximum number of frames shown of one coroutine, or of one thread."""
