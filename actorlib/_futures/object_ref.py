@@ -574,6 +574,7 @@ class ObjectRef(_Future[R]):
         return label_of_call(owner, self.call) or str(getattr(self, "callee", ""))
 
     def block_until_done(self, timeout: float | None) -> None:
+        """Blocks this thread until it is done; see ``get``."""
         try:
             self.result_owner.wait(self, timeout)
         except KeyboardInterrupt:

@@ -117,7 +117,7 @@ class Watch:
         return rows
 
     def _new_refs(self, engine: Any) -> list[_Resource]:
-        earlier = {id(ref) for ref_to in self._refs if (ref := ref_to()) is not None}
+        earlier = {id(ref) for weak in self._refs if (ref := weak()) is not None}
         return [
             _Resource(("ref", id(ref)), f"a ref that is still held: {ref!r}", ref)
             for ref in _refs(engine)

@@ -296,9 +296,8 @@ class MemoryBudget:
     def clear_slot(self, slot: int) -> None:
         """Clears the slot of a process whose memory is gone."""
         self._write(slot, 0)
-        if any(
-            self.call_cells_of(slot)
-        ):  # most processes have written none; a write would allocate memory
+        # Most processes have written none, and a write would allocate memory.
+        if any(self.call_cells_of(slot)):
             os.pwrite(self.fd, bytes(_ROW), self.CALL_CELLS + slot * _ROW)
 
     def used(self) -> int:

@@ -123,9 +123,7 @@ class BlockingChannel:
         if sharing is None:
             data = encode_with_borrowed(frame) if has_borrowed else encode(frame)
         with self._write_lock:
-            if (
-                sharing is not None
-            ):  # its tables are sent in the order in which they are made
+            if sharing is not None:  # under the lock: its tables have an order
                 data = sharing.encode(frame)
             if type(data) is bytes:
                 self._gathered.append(data)
