@@ -181,7 +181,7 @@ async def test_record_when_looked_at_and_it_goes_on_then_all_and_later_more() ->
 
     assert (len(first.calls), len(last.calls)) == (1, 2)
     assert (len(first.runs), len(last.runs)) == (1, 2)
-    assert [*recording()._users] == []
+    assert [*recording()._recordings] == []
 
 
 async def test_trace_when_a_longer_one_has_dropped_much_then_it_counts_its_own(
@@ -254,7 +254,7 @@ async def test_trace_when_it_is_over_then_nothing_is_left(runtime: Runtime) -> N
     kept = recording()
     assert supervisor.router.calls.note_sent is None
     assert supervisor.record.watcher is None
-    assert [*kept._users, *kept._calls, *kept._pieces, *kept._moves] == []
+    assert [*kept._recordings, *kept._calls, *kept._pieces, *kept._moves] == []
 
 
 async def test_trace_when_entered_twice_or_asked_wrongly_then_refused(

@@ -23,7 +23,7 @@ from actorlib._enforcement.gpu_processes import UNLISTED, Listed, merged
 from actorlib._loops.fork_copies import close_in_forks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from types import ModuleType
 
     from actorlib._base.process_stat import ProcessStat
@@ -43,7 +43,7 @@ _WORTH_TELLING = 2**30
 
 
 @contextmanager
-def nvml_started(host: Host) -> Iterator[ModuleType]:
+def nvml_started(host: Host) -> Generator[ModuleType]:
     """Imports and starts NVML for the block."""
     nvml = host.sdk("pynvml")
     nvml.nvmlInit()

@@ -94,7 +94,7 @@ _BARE = Device(family=Metax.family, kind=Metax.kind.name, id="")
 
 
 def _from_library(host: Host) -> tuple[dict[str | None, Device], str]:
-    """Reads the cards by PCI address from MetaX's library, and why no more."""
+    """Reads the cards by PCI address from MetaX's library, or why there are none."""
     from_library: dict[str | None, Device] = {}
     try:
         library = host.sdk("pymxsml.mxsml_extension")

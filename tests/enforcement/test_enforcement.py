@@ -172,7 +172,7 @@ def test_percentage_when_bytes_come_to_a_whole_gpu_then_refused_there() -> None:
     enforcement = enforcement_of("mps", {"GPU": (card,)})
     options = ActorOptions(gpu_memory="80GiB", mps_thread_percentage=50)
 
-    with pytest.raises(ActorUnschedulableError, match="a whole GPU here, of which it"):
+    with pytest.raises(ActorUnschedulableError, match="a whole GPU here, which it"):
         check(enforcement, lease_of(card, UNITS), options)
 
 
@@ -193,7 +193,7 @@ def test_percentage_when_shown_then_it_says_what_of_compute_holds(
     (share,) = enforcement.shown(lease_of(card), options, {}).devices
 
     assert share.enforced_by == "mps"
-    assert share.not_stronger_because.endswith(f"has not asked for it; {said}")
+    assert share.not_stronger_because.endswith(f"has not requested it; {said}")
 
 
 # What is shown.

@@ -2,7 +2,7 @@
 
 NVML gives a cgroup two limits for the memory of a device. Its processes cannot allocate
 more than the hard limit, which CUDA reports to them as the total. The driver reserves
-the soft limit for them, whoever else uses the device. Both are the share here.
+the soft limit for them, even if others use the device. Both are the share here.
 
 This needs root and release 615 of the driver. NVML names a cgroup by its folder, which
 must exist. Before the cgroup is removed the soft limit has to be 0, or the reserved

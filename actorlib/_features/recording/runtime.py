@@ -141,7 +141,7 @@ class CallRecording:
     def end(
         self, began: float, patience: float, *, goes_on: bool = False
     ) -> asyncio.Future[Callable[[], Recorded]]:
-        """Ends a recording, or returns it as far as it goes.
+        """Ends a recording, or returns its current part.
 
         Args:
             began: The start time of the recording.

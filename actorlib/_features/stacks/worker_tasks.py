@@ -117,7 +117,7 @@ def _loops() -> Iterator[asyncio.AbstractEventLoop]:
     own = asyncio._get_running_loop()  # noqa: SLF001  # raises no error
     if own is not None:
         loops[id(own)] = own
-    frames = sys._current_frames().values()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # what it is for
+    frames = sys._current_frames().values()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # made for this use
     for inmost in frames:
         frame: FrameType | None = inmost
         while frame is not None:
