@@ -345,8 +345,9 @@ class OwnerEngine(RayEngine, RuntimeEngine):
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
         """Describes the machines for an actor or a call; see RuntimeEngine."""
         self.process.check()
-        is_function = isinstance(options, FunctionOptions)
-        return self._explainer.survey(label, options.worker if is_function else options)
+        if isinstance(options, FunctionOptions):
+            options = options.worker
+        return self._explainer.survey(label, options)
 
     @on_loop
     def explain_group(self, group: GroupId) -> str:

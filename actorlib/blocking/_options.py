@@ -83,14 +83,14 @@ def checked_init(
         ValueError: A value is out of range.
     """
     given = _with_defaults(given)
-    known = OURS | _NOTED | _OTHERS
+    names = OURS | _NOTED | _OTHERS
     for name in given:
-        if name not in known and not name.startswith("_"):
-            close = closest_names(name, known)
+        if name not in names and not name.startswith("_"):
+            close = closest_names(name, names)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise InitError(
                 f"init() has no option {name!r}.{hint} Its options are "
-                + ", ".join(sorted(known - _REFUSED.keys() - _NOTED))
+                + ", ".join(sorted(names - _REFUSED.keys() - _NOTED))
             )
     for name, reason in _REFUSED.items():
         if given.get(name):
