@@ -55,7 +55,7 @@ class ClientProcess:
     def kill(self) -> None:
         """Ends nothing: the program is somebody's own."""
 
-    def rename(self, name: str) -> None:
+    def rename(self, name: str | Callable[[], str]) -> None:
         """Shows nothing: what it prints goes where it always went."""
 
     def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:
