@@ -130,7 +130,7 @@ def show(
     Raises:
         RuntimeNotFoundError: There is no such runtime, or no such actor.
         RuntimeUnreachableError: It does not answer.
-        SystemExit: Nobody reads the output any more (1).
+        SystemExit: The reader has gone (1).
     """
     address = the_runtime(pid)
     reader = _Reader(address, chosen, *_find(address, word))
