@@ -132,12 +132,12 @@ class ScriptRuntime:
             ValueError: ``ACTORLIB_TIMELINE`` is not a number.
         """
         _refuse_import_of_main()
-        kept = kept_events()
+        count = kept_events()
         self._begin(_runtime.init(**options))
         home = self._home
-        if kept and home is not None:
+        if count and home is not None:
             with suppress(UnsupportedOptionError):  # Ray's calls are not recorded
-                home.recording_began = home.loop.call(_recording_here().begin, kept)
+                home.recording_began = home.loop.call(_recording_here().begin, count)
 
     def attach(self, name: str, namespace: str | None) -> None:
         """Attaches this process to another runtime, in a thread of its own.

@@ -1,4 +1,4 @@
-"""Finds an actor by a word of the user."""
+"""Selects an actor by a word of the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 8
 
 
 def find_actor(rows: Sequence[ActorInfo], word: str) -> ActorInfo:
-    """Finds an actor by a word, a living one before a dead one.
+    """Returns the actor of a word, a living one before a dead one.
 
     Args:
         rows: What is known of the actors.

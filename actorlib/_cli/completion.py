@@ -33,7 +33,7 @@ def show(what: str, parser: Command) -> int:
         parser: What the command line takes.
 
     Returns:
-        The exit code, 0: that there is nobody to be named is no error.
+        The exit code, 0, even if there are no names.
     """
     if what in SCRIPTS:
         write_text(SCRIPTS[what](parser))

@@ -486,34 +486,34 @@ def _holding(summary: Summary) -> str:
             reasons: dict[str, list[str]] = {}
             for word, why in shares.why_not.items():
                 reasons.setdefault(why, []).append(word)
-            said = f"by {', '.join(shares.tiers) or 'nothing'}.\n" + "".join(
+            tiers = f"by {', '.join(shares.tiers) or 'nothing'}.\n" + "".join(
                 f"  Not by {', '.join(words)}: {why}.\n"
                 for why, words in reasons.items()
             )
-            alike.setdefault((family.kind or "", said), []).append(
+            alike.setdefault((family.kind or "", tiers), []).append(
                 device.id[: _length(family.devices)]
             )
     return "".join(
-        f"Shares of {kind} {', '.join(ids)} can be made to hold {said}"
-        for (kind, said), ids in alike.items()
+        f"Shares of {kind} {', '.join(ids)} can be made to hold {tiers}"
+        for (kind, tiers), ids in alike.items()
     )
 
 
 def _by_memory(summary: Summary) -> str:
-    """How GPUs are asked for by their memory, to go on with a sentence."""
+    """Returns the part of a sentence on requests by the memory of GPUs."""
     each = [
         device.memory
         for family in summary.families
         if family.kind == "GPU"
         for device in family.devices
     ]
-    known = [nbytes for nbytes in each if nbytes]
-    if not known:
+    sizes = [nbytes for nbytes in each if nbytes]
+    if not sizes:
         return (
             ", or by gpu_memory once init(device_memory={'GPU': '24GiB'}) tells what "
             "each has"
         )
-    return f", or by gpu_memory up to {format_askable(max(known))}"
+    return f", or by gpu_memory up to {format_askable(max(sizes))}"
 
 
 def _left_out(summary: Summary) -> list[tuple[FamilyRow, Rejected]]:
@@ -525,17 +525,17 @@ def _left_out(summary: Summary) -> list[tuple[FamilyRow, Rejected]]:
 
 
 def _reasons(summary: Summary) -> str:
-    """A line for each reason of families that was not just given for a device."""
-    given: dict[str, list[str]] = {}
+    """Returns a line for each reason of families that is not that of a device."""
+    families: dict[str, list[str]] = {}
     for family in summary.families:
         reason = f"{family.reason}; "
         for rejected in family.rejected:
             name, why = rejected.name, rejected.why
             for text in (f"{name} is left out: {why}", f"{name}: {why}", why):
                 reason = reason.removeprefix(f"{text}; ")
-        if left := reason.removesuffix("; "):
-            given.setdefault(left, []).append(family.family)
-    return "".join(f"{', '.join(names)}: {why}\n" for why, names in given.items())
+        if rest := reason.removesuffix("; "):
+            families.setdefault(rest, []).append(family.family)
+    return "".join(f"{', '.join(names)}: {why}\n" for why, names in families.items())
 
 
 def _settings(summary: Summary) -> str:
@@ -545,7 +545,7 @@ def _settings(summary: Summary) -> str:
 
 
 def _ending(summary: Summary) -> str:
-    """What was looked for in vain, and what can be done without a device."""
+    """Returns the families without a device, and advice for a machine without any."""
     families, gpu = summary.families, summary.kinds.get("GPU")
     absent = [
         family.family

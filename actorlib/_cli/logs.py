@@ -130,7 +130,7 @@ def show(
     Raises:
         RuntimeNotFoundError: There is no such runtime, or no such actor.
         RuntimeUnreachableError: It does not answer.
-        SystemExit: Nobody reads the output any more (1).
+        SystemExit: The reader has gone (1).
     """
     address = the_runtime(pid)
     reader = _Reader(address, chosen, *_find(address, word))
@@ -289,16 +289,13 @@ def _write(lines: Sequence[LogLine], lost: int, *, as_json: bool) -> None:
 def text_of(lines: Iterable[LogLine]) -> Iterator[str]:
     r"""Makes text of lines for people, with line ends.
 
-    Colours stay, within their line. What else would steer a terminal is shown by its
-    escapes, ``\x1b`` for example: lines have in them what actors were sent by anybody.
-
-    Args:
-        lines: The lines.
+    Colours stay, within their line. Other control characters are escaped, for example
+    as ``\x1b``, because lines may contain what actors were sent from anywhere.
     """
     for line in _lines_of(lines):
-        shown = _STEERING.sub(escaped, line)
-        ending = _COLOURLESS if "\x1b" in shown else ""
-        yield f"{shown}{ending}\n"
+        text = _STEERING.sub(escaped, line)
+        ending = _COLOURLESS if "\x1b" in text else ""
+        yield f"{text}{ending}\n"
 
 
 def _lines_of(lines: Iterable[LogLine]) -> Iterator[str]:
@@ -320,7 +317,6 @@ def _lines_of(lines: Iterable[LogLine]) -> Iterator[str]:
 
 
 def _of_lost(count: int) -> Iterator[str]:
-    """Says in a line how many lines are missing."""
     if count:
         lines = "line is" if count == 1 else "lines are"
         yield (

@@ -344,7 +344,7 @@ def check_processes(host: Host) -> Iterator[Finding]:
 
 
 def find_orphans(host: Host) -> dict[int, str]:
-    """Finds workers whose template has ended, and templates whose program has."""
+    """Returns workers whose template has ended, and templates whose program has."""
     texts = {path: host.read_text(path) for path in host.glob("/proc/[0-9]*/cmdline")}
     titles = {int(path.split("/")[2]): text for path, text in texts.items() if text}
     here = host.link("/proc/self/ns/pid")

@@ -98,7 +98,7 @@ class _Look(NamedTuple):
 
 @final
 class Looker:
-    """Takes samples of runtimes; for one thread at a time.
+    """Samples runtimes; for one thread at a time.
 
     Args:
         pid: The process of one runtime; None for all of this user.
@@ -119,7 +119,7 @@ class Looker:
         self._known: dict[int, str] = {}
 
     def look(self) -> _Look:
-        """Takes a sample.
+        """Returns a new sample.
 
         Raises:
             RuntimeNotFoundError: There is no such runtime, or all have ended.

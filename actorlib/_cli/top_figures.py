@@ -111,7 +111,7 @@ def sparkline(values: Sequence[float], width: int, *, is_plain: bool = False) ->
 
     Args:
         values: The numbers, none below 0.
-        width: How many of them at the most.
+        width: The most numbers to draw.
         is_plain: Whether ASCII has to do.
     """
     bars = _PLAIN_BARS if is_plain else _BARS

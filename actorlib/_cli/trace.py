@@ -55,7 +55,7 @@ def show(
     Args:
         path: The file.
         seconds: How long.
-        kept: How many calls, and how many runs, are kept at the most.
+        kept: The most calls, and the most runs, to keep.
         as_json: Whether to print one JSON document instead of a sentence.
         pid: The process of the runtime, if there are several.
 

@@ -366,8 +366,8 @@ class RayEngine(Engine):
     @on_loop
     def actors(self) -> list[ActorInfo]:
         self._check()
-        held = {actor.hex for actor in self._actors}
-        return self._directory.infos(self.context.job_id, held)
+        ids = {actor.hex for actor in self._actors}
+        return self._directory.infos(self.context.job_id, ids)
 
     @on_loop
     def available(self) -> dict[str, float]:

@@ -161,7 +161,7 @@ class ActorHost(_BaseHost):
         self._set_up()
 
     def ready(self) -> str:
-        """Which process it is, to whoever waits for it."""
+        """Returns the id of the process, when the actor is ready."""
         return _worker_id()
 
     def call(self, sent: CallMessage | PickledValue, *values: Any) -> Any:
@@ -227,7 +227,7 @@ class AsyncActorHost(_BaseHost):
         return is_cancelled()
 
     async def ready(self) -> str:
-        """Which process it is, to whoever waits for it."""
+        """Returns the id of the process, when the actor is ready."""
         return _worker_id()
 
     async def call(self, sent: CallMessage | PickledValue, *values: Any) -> Any:

@@ -183,8 +183,8 @@ class RayTask:
             else:
                 is_whole = read is None and self.ray_ref is not None
                 has_more = is_whole and type(answer) not in IMMUTABLE
-                kept = (self._load_again, None, None, False) if has_more else None
-                ref.set_result(answer, kept)
+                kept_value = (self._load_again, None, None, False) if has_more else None
+                ref.set_result(answer, kept_value)
             self.on_done()
 
     def _load_again(self) -> Any:
@@ -326,10 +326,10 @@ class RayTask:
                 else:
                     self.expire()
                 return
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and is_whole:
-            left = max(left, _ON_ITS_WAY)
-        if not process.wait(ref, left):
+        rest = None if deadline is None else deadline - time.monotonic()
+        if rest is not None and is_whole:
+            rest = max(rest, _ON_ITS_WAY)
+        if not process.wait(ref, rest):
             raise GetTimeoutError(TOO_LATE)
 
     def _wait_for_several(self, several: CombinedRef, timeout: float | None) -> None:
@@ -337,18 +337,18 @@ class RayTask:
         process = self._process
         deadline = None if timeout is None else time.monotonic() + timeout
         while not several.done():
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            rest = None if deadline is None else max(0.0, deadline - time.monotonic())
             pending = {_whole(ref): ref for ref in several.refs if not ref.done()}
             if None not in pending:
-                first = _first_of(cast("Iterable[RayTask]", pending), left)
+                first = _first_of(cast("Iterable[RayTask]", pending), rest)
                 if not first:
                     raise GetTimeoutError(TOO_LATE)
                 for task in first:
-                    task.wait(pending[task], left)
+                    task.wait(pending[task], rest)
                 continue
             if process.is_here and not may_block():
                 raise RuntimeError(_WOULD_BLOCK)
-            if not process.wait(several, left):
+            if not process.wait(several, rest):
                 raise GetTimeoutError(TOO_LATE)
 
     def _is_there(self, timeout: float | None) -> bool:
@@ -363,8 +363,8 @@ class RayTask:
         """Returns the timeout, or the time until the deadline if that is less."""
         if self._deadline is None:
             return timeout
-        left = max(0.0, self._deadline[0] - time.monotonic())
-        return left if timeout is None else min(left, timeout)
+        rest = max(0.0, self._deadline[0] - time.monotonic())
+        return rest if timeout is None else min(rest, timeout)
 
     def _bind(self, ref: ObjectRef[Any]) -> None:
         ref.bind(self, 0)
@@ -470,9 +470,9 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
 
 def _put_result(ref: ObjectRef[Any]) -> Any:
     value = ref.result()  # raises its error
-    kept = ref.kept_value
-    if kept is not None:
-        value = kept[0]()
+    kept_value = ref.kept_value
+    if kept_value is not None:
+        value = kept_value[0]()
     sent = pickle_value(value) if is_client() else value
     return outside_of_pickling(lambda: ray.put(sent))
 

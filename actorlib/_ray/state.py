@@ -340,13 +340,13 @@ class FoundActor(NamedTuple):
 
 
 class ActorDirectory:
-    """Finds actors by name, and lists them."""
+    """Looks actors up by name, and lists them."""
 
     def __init__(self, query: ClusterQuery) -> None:
         self._query = query
 
     def find(self, name: str, namespace: str) -> FoundActor:
-        """Finds the actor of a name.
+        """Returns the actor of a name.
 
         Raises:
             ActorNotFoundError: No actor of actorlib has that name.

@@ -141,9 +141,9 @@ class PageServer:
 
     async def _serve(self, ask: Ask) -> None:
         from actorlib._web.application import Application  # noqa: PLC0415  # few serve
-        from actorlib._web.guard import Admission  # noqa: PLC0415  # likewise
-        from actorlib._web.uvicorn_server import QuietServer  # noqa: PLC0415  # likewise
-        from actorlib._web.watch import Watch  # noqa: PLC0415  # likewise
+        from actorlib._web.guard import Admission  # noqa: PLC0415  # as above
+        from actorlib._web.uvicorn_server import QuietServer  # noqa: PLC0415  # as above
+        from actorlib._web.watch import Watch  # noqa: PLC0415  # as above
 
         names = frozenset[str]()
         if not self._address.is_loopback:  # looking names up may take long

@@ -1,4 +1,4 @@
-"""Takes samples of a runtime while a page is open.
+"""Samples a runtime while a page is open.
 
 There is no background task: the first client that waits for the next sample takes it
 when it is due, and all clients get the same. So there is one query for all pages, and
@@ -68,7 +68,7 @@ class Look(NamedTuple):
 
 @final
 class Watch:
-    """Takes samples of one runtime.
+    """Samples one runtime.
 
     Args:
         ask: Sends queries to it.

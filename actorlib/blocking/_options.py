@@ -86,12 +86,12 @@ def checked_init(
         ValueError: A value is out of range.
     """
     given = _with_defaults(given)
-    known = OURS | _NOTED | _OTHERS
+    names = OURS | _NOTED | _OTHERS
     for name in given:
-        if name not in known and not name.startswith("_"):
-            close = closest_names(name, known - _REFUSED.keys() - _NOTED, 3)
+        if name not in names and not name.startswith("_"):
+            close = closest_names(name, names - _REFUSED.keys() - _NOTED, 3)
             hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-            raise UnknownInitOptionError(
+            raise UnnamesInitOptionError(
                 f"init() has no option {name!r}.{hint} help(actorlib.RuntimeOptions) "
                 "describes all options"
             )

@@ -296,7 +296,7 @@ class Pool:
         return self._iterate(func, iterable, chunksize, is_ordered=False)
 
     def close(self) -> None:
-        """Takes no more work; the processes end when they have done theirs."""
+        """Refuses further work; the processes end after their work."""
         if not self._is_closed:
             self._is_closed = True
             self._ends += [each.__ray_terminate__.remote() for each in self._workers]
