@@ -298,7 +298,7 @@ class WorkerCrashedError(ActorlibError):
         self.exit = exit or Exit(cause="lost")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _crashed, (type(self), str(self), self.exit)
+        return _rebuild, (type(self), str(self), {"exit": self.exit})
 
 
 class TaskPlacementGroupRemoved(WorkerCrashedError):  # noqa: N818  # Ray's name
@@ -324,8 +324,8 @@ class ActorDiedError(ActorError):
         return bool(self.exit.constructor)
 
     def __reduce__(self) -> tuple[object, ...]:
-        parts = type(self), str(self), self.exit, self.actor_id, self.__cause__
-        return _died, parts
+        keywords = {"exit": self.exit, "actor_id": self.actor_id}
+        return _rebuild, (type(self), str(self), keywords, self.__cause__)
 
 
 class ActorPlacementGroupRemoved(ActorDiedError):  # noqa: N818  # Ray's name
@@ -367,8 +367,9 @@ class DeviceMemoryExceeded(ActorDiedError):  # noqa: N818  # an event
         self.moments = moments
 
     def __reduce__(self) -> tuple[object, ...]:
-        figures = self.device, self.asked, self.granted, self.used, self.moments
-        return _exceeded, (str(self), self.exit, self.actor_id, *figures)
+        names = "exit", "actor_id", "device", "asked", "granted", "used", "moments"
+        keywords = {name: getattr(self, name) for name in names}
+        return _rebuild, (type(self), str(self), keywords)
 
 
 class ActorUnavailableError(ActorError):
@@ -386,49 +387,18 @@ class ActorUnavailableError(ActorError):
         self.exit = exit
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unavailable, (str(self), self.exit, self.actor_id)
+        keywords = {"exit": self.exit, "actor_id": self.actor_id}
+        return _rebuild, (type(self), str(self), keywords)
 
 
-def _unavailable(message: str, how: Exit, actor_id: str) -> ActorUnavailableError:
-    return ActorUnavailableError(message, exit=how, actor_id=actor_id)
-
-
-def _crashed(
-    kind: type[WorkerCrashedError], message: str, how: Exit
-) -> WorkerCrashedError:
-    return kind(message, exit=how)
-
-
-def _exceeded(
+def _rebuild(
+    kind: type[ActorlibError],
     message: str,
-    how: Exit,
-    actor_id: str,
-    device: str,
-    asked: float,
-    granted: int,
-    used: int,
-    moments: tuple[tuple[float, int], ...],
-) -> DeviceMemoryExceeded:
-    return DeviceMemoryExceeded(
-        message,
-        exit=how,
-        actor_id=actor_id,
-        device=device,
-        asked=asked,
-        granted=granted,
-        used=used,
-        moments=moments,
-    )
-
-
-def _died(
-    kind: type[ActorDiedError],
-    message: str,
-    how: Exit,
-    actor_id: str,
-    cause: BaseException | None,
-) -> ActorDiedError:
-    error = kind(message, exit=how, actor_id=actor_id)
+    keywords: dict[str, object],
+    cause: BaseException | None = None,
+) -> ActorlibError:
+    """Makes an error after pickling: pickle passes no keyword arguments."""
+    error = kind(message, **keywords)
     error.__cause__ = cause
     return error
 
