@@ -10,6 +10,10 @@ from __future__ import annotations
 import queue as _queue
 import signal as _signal
 from dataclasses import dataclass
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+if _TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "ActorAlreadyExistsError",
@@ -392,7 +396,7 @@ class ActorUnavailableError(ActorError):
 
 
 def _rebuild(
-    kind: type[ActorlibError],
+    kind: Callable[..., ActorlibError],
     message: str,
     keywords: dict[str, object],
     cause: BaseException | None = None,
