@@ -10,6 +10,10 @@ from __future__ import annotations
 import queue as _queue
 import signal as _signal
 from dataclasses import dataclass
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+if _TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "ActorAlreadyExistsError",
@@ -304,7 +308,7 @@ class WorkerCrashedError(ActorlibError):
         self.exit = exit or Exit(cause="lost")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _crashed, (type(self), str(self), self.exit)
+        return _rebuild, (type(self), str(self), {"exit": self.exit})
 
 
 class PlacementGroupRemovedError(ActorlibError):
@@ -334,8 +338,8 @@ class ActorDiedError(ActorError):
         return bool(self.exit.constructor)
 
     def __reduce__(self) -> tuple[object, ...]:
-        parts = type(self), str(self), self.exit, self.actor_id, self.__cause__
-        return _died, parts
+        keywords = {"exit": self.exit, "actor_id": self.actor_id}
+        return _rebuild, (type(self), str(self), keywords, self.__cause__)
 
 
 class ActorPlacementGroupRemoved(ActorDiedError):  # noqa: N818  # Ray's name
@@ -377,8 +381,9 @@ class DeviceMemoryExceeded(ActorDiedError):  # noqa: N818  # an event
         self.moments = moments
 
     def __reduce__(self) -> tuple[object, ...]:
-        figures = self.device, self.asked, self.granted, self.used, self.moments
-        return _exceeded, (str(self), self.exit, self.actor_id, *figures)
+        names = "exit", "actor_id", "device", "asked", "granted", "used", "moments"
+        keywords = {name: getattr(self, name) for name in names}
+        return _rebuild, (type(self), str(self), keywords)
 
 
 OUT_OF_MEMORY = "out of memory"
@@ -414,8 +419,9 @@ class OutOfMemoryError(ActorDiedError, WorkerCrashedError):
         self.threshold = threshold
 
     def __reduce__(self) -> tuple[object, ...]:
-        figures = self.workers, self.threshold
-        return _out_of_memory, (str(self), self.exit, self.actor_id, *figures)
+        names = "exit", "actor_id", "workers", "threshold"
+        keywords = {name: getattr(self, name) for name in names}
+        return _rebuild, (type(self), str(self), keywords)
 
 
 class ActorUnavailableError(ActorError):
@@ -433,61 +439,18 @@ class ActorUnavailableError(ActorError):
         self.exit = exit
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unavailable, (str(self), self.exit, self.actor_id)
+        keywords = {"exit": self.exit, "actor_id": self.actor_id}
+        return _rebuild, (type(self), str(self), keywords)
 
 
-def _unavailable(message: str, how: Exit, actor_id: str) -> ActorUnavailableError:
-    return ActorUnavailableError(message, exit=how, actor_id=actor_id)
-
-
-def _out_of_memory(
+def _rebuild(
+    kind: Callable[..., ActorlibError],
     message: str,
-    how: Exit,
-    actor_id: str,
-    workers: tuple[tuple[str, int], ...],
-    threshold: float,
-) -> OutOfMemoryError:
-    return OutOfMemoryError(
-        message, exit=how, actor_id=actor_id, workers=workers, threshold=threshold
-    )
-
-
-def _crashed(
-    kind: type[WorkerCrashedError], message: str, how: Exit
-) -> WorkerCrashedError:
-    return kind(message, exit=how)
-
-
-def _exceeded(
-    message: str,
-    how: Exit,
-    actor_id: str,
-    device: str,
-    asked: float,
-    granted: int,
-    used: int,
-    moments: tuple[tuple[float, int], ...],
-) -> DeviceMemoryExceeded:
-    return DeviceMemoryExceeded(
-        message,
-        exit=how,
-        actor_id=actor_id,
-        device=device,
-        asked=asked,
-        granted=granted,
-        used=used,
-        moments=moments,
-    )
-
-
-def _died(
-    kind: type[ActorDiedError],
-    message: str,
-    how: Exit,
-    actor_id: str,
-    cause: BaseException | None,
-) -> ActorDiedError:
-    error = kind(message, exit=how, actor_id=actor_id)
+    keywords: dict[str, object],
+    cause: BaseException | None = None,
+) -> ActorlibError:
+    """Makes an error after pickling: pickle passes no keyword arguments."""
+    error = kind(message, **keywords)
     error.__cause__ = cause
     return error
 

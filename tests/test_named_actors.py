@@ -68,7 +68,7 @@ async def test_actor_when_its_class_is_asked_for_then_it_has_to_be_of_that() -> 
     target = named("t")
 
     assert actorlib.get_actor("t", Target) == target
-    with pytest.raises(TypeError, match="'t' is one of the class Target, and not of"):
+    with pytest.raises(TypeError, match="'t' has the class Target, and not"):
         actorlib.get_actor("t", actorlib.remote(Broken))
     with pytest.raises(TypeError, match="takes a name, and then an actor class"):
         actorlib.get_actor("t", Broken)  # type: ignore[call-overload]

@@ -216,7 +216,9 @@ class ActorMethod(Generic[P, R]):
         Raises:
             TypeError: The method does not take so many, or does not return one result.
         """
-        self._pin.interface.check_batch(self._callee.method, width)
+        method = self._callee.method
+        where = f"{self._pin.interface.class_name}.{method.name}"
+        method.check_batch(where, width, method.options.parts)
         return partial(
             self._call_chunk, self._callee.with_header("batch", (width, stops))
         )

@@ -120,7 +120,6 @@ class PoolState:
         return actor
 
     def has_free(self) -> bool:
-        """Whether an actor is idle, and no value waits for one."""
         self.collect()
         return bool(self._idle)
 
@@ -224,7 +223,6 @@ class PoolState:
         return self.calls
 
     def stuck(self) -> Exception:
-        """Makes the error for waiting values if no actor is left."""
         if self._death is None:
             return RuntimeError("the pool has no actor to call: push() a handle")
         error = ActorError(
@@ -237,13 +235,7 @@ class PoolState:
 
 
 class PoolCalls:
-    """Makes the calls of one ``map()`` of a pool; see CallMaker.
-
-    Args:
-        state: The state of the pool.
-        function: Called with an actor and a value.
-        is_chunked: Whether a call is for several values.
-    """
+    """Makes the calls of one ``map()`` of a pool; see CallMaker."""
 
     def __init__(
         self,
@@ -272,7 +264,6 @@ class PoolCalls:
         return not is_ahead and state.has_room(depth)
 
     def make(self, call: MapCall, args: tuple[object, ...]) -> None:
-        """Passes values to an idle actor; see CallMaker."""
         member = self._state.run(call)
         if self._stand_ins is None:
             call.add(self._function(member.actor, args[0]))
@@ -287,7 +278,6 @@ class PoolCalls:
         return self._state.pending()
 
     def stuck(self) -> Exception:
-        """Makes the error for waiting values if no actor is left."""
         return self._state.stuck()
 
 

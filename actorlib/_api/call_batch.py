@@ -141,7 +141,6 @@ class _Replay(Results[R_co]):
         self._place = 0
 
     def cancel(self) -> None:
-        """Cancels the calls of the batch without a result."""
         self._batch.cancel()
 
     def _prepare_async(self) -> None:

@@ -474,8 +474,8 @@ def _with_actor_ids(options: Mapping[str, object]) -> dict[str, object]:
         actors = cast("Sequence[object]", value if is_list else (value,))
         if not all(isinstance(actor, ActorHandle) for actor in actors):
             raise TypeError(
-                f"{name} takes the handle of an actor, not {value!r} "
-                f"({type(value).__name__})"
+                f"{name} takes the handle of an actor, not {settings[name]!r} "
+                f"({type(settings[name]).__name__})"
             )
         handles = cast("Sequence[ActorHandle[Any]]", actors)
         settings[name] = tuple(pin_of(handle).actor_id for handle in handles)

@@ -79,12 +79,6 @@ class GangMember:
 class Gang(Generic[R]):
     """One call of a function on each rank, with retries.
 
-    Args:
-        spec: The group.
-        function: The function.
-        rows: The arguments of each rank.
-        returns_errors: Whether the errors of ranks are results.
-
     Raises:
         ValueError: It does not fit into a bundle, or does not return one result.
         TypeError: The arguments do not fit it, or cannot be sent.
@@ -141,7 +135,6 @@ class Gang(Generic[R]):
         return member_class.remote(f"{self._label}, rank {rank} of {len(self._rows)}")
 
     def count_done(self) -> int:
-        """Returns the number of finished ranks."""
         return sum(ref.done() for ref in self._refs)  # no refs once it is over
 
     def end(self) -> None:
@@ -240,16 +233,13 @@ class GangResults(Results[R]):
         self._steps = gang.steps()
 
     def cancel(self) -> None:
-        """Ends the gang."""
         self._steps.close()
         self._gang.end()
 
     async def aclose(self) -> None:
-        """Ends the gang."""
         self.cancel()
 
     def get(self, timeout: float | None = None) -> list[R]:
-        """Blocks this thread; see Results."""
         try:
             return super().get(timeout)
         except GetTimeoutError:

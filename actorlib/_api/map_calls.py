@@ -70,7 +70,6 @@ class MapCall:
                 self.add_items(make, args[start : start + width], width)
 
     def add_error(self, error: BaseException) -> None:
-        """Adds the error of an item for which no call could be made."""
         self._parts.append(error)
 
     def add(self, result: object) -> None:
@@ -99,7 +98,6 @@ class MapCall:
 
     @property
     def is_done(self) -> bool:
-        """Whether all its refs are done."""
         for ref in self.refs:  # noqa: SIM110  # all() takes twice as long for one ref
             if not ref.done():
                 return False
@@ -107,7 +105,6 @@ class MapCall:
 
     @property
     def has_failed(self) -> bool:
-        """Whether one of its items has an error."""
         return any(isinstance(part, BaseException) for part in self._parts) or any(
             ref.done() and (ref.cancelled() or ref.exception() is not None)
             for ref in self.refs
@@ -300,7 +297,6 @@ class MapCalls:
         return None
 
     def first(self) -> MapCall | None:
-        """Returns the call that was added first, if there is one."""
         number = self._window.first()
         return None if number is None else self._calls[number]
 
@@ -310,11 +306,9 @@ class MapCalls:
         self._calls.pop(call.number, None)
 
     def refs(self) -> list[ObjectRef[Any]]:
-        """Returns the refs of all calls."""
         return [ref for call in self._calls.values() for ref in call.refs]
 
     def pending(self) -> list[ObjectRef[Any]]:
-        """Returns the refs that are not done."""
         return [ref for ref in self.refs() if not ref.done()]
 
     def counts(self) -> tuple[int, int]:
@@ -331,7 +325,6 @@ class MapCalls:
         )
 
     def cancel(self) -> None:
-        """Cancels the unfinished calls."""
         for ref in self.refs():
             if ref.done():
                 mark_seen(ref)

@@ -65,7 +65,6 @@ class Window:
         return len(self._open)
 
     def add(self) -> int:
-        """Adds a call; returns its number."""
         number = self.count
         self.count += 1
         self._open[number] = -1
@@ -83,7 +82,6 @@ class Window:
             self._finish_if_over(number)
 
     def finish(self, number: int) -> None:
-        """Notes that all of a call is done."""
         self.begin(number, 0)
 
     def _finish_if_over(self, number: int) -> None:
@@ -98,7 +96,6 @@ class Window:
         return unseen
 
     def first(self) -> int | None:
-        """Returns the call that was added first; None if there is none."""
         return next(iter(self._open), None)
 
     def next(self, *, is_ordered: bool) -> int | None:
@@ -111,10 +108,8 @@ class Window:
         return number if number in self._done else None
 
     def is_done(self, number: int) -> bool:
-        """Whether all of a call is done."""
         return number in self._done
 
     def drop(self, number: int) -> None:
-        """Removes a call."""
         self._open.pop(number, None)
         self._done.pop(number, None)

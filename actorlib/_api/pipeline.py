@@ -222,11 +222,9 @@ class Chunkable(Protocol):
 
 
 class LimitedCalls:
-    """Makes calls of a method or a function, up to a limit; see CallMaker.
+    """Makes calls of a method or a function; see CallMaker.
 
-    Args:
-        make: Adds a call for some arguments.
-        limit: The limit of calls that run or have results that were not taken.
+    The limit is for calls that run or have results that were not taken.
     """
 
     def __init__(
@@ -236,7 +234,6 @@ class LimitedCalls:
         self._limit = limit
 
     def has_room(self, calls: MapCalls) -> bool:
-        """Whether one more call may be made now; see CallMaker."""
         return len(calls) < self._limit
 
     def pending(self, calls: MapCalls, *, is_ordered: bool) -> list[ObjectRef[Any]]:
@@ -255,12 +252,6 @@ class MapResults(Results[T_co]):
     """The results of a map; see Results.
 
     Asynchronous values are read when the first result is awaited.
-
-    Args:
-        values: The values.
-        maker: Makes the calls.
-        options: The options.
-        calls: The calls, if they are shared.
     """
 
     _values: ValueSource
@@ -294,7 +285,6 @@ class MapResults(Results[T_co]):
             mark_seen(coming)
 
     def cancel(self) -> None:
-        """Cancels the calls without a result, and reads no more values."""
         self._close()
         self._calls.cancel()
 

@@ -127,13 +127,11 @@ class Progress:
         return self._next - now
 
     def advance(self) -> None:
-        """Counts one more result."""
         self._done += 1
         self._next = min(self._next, self._shown + PERIOD)
         self.look()
 
     def hide(self) -> None:
-        """Removes it until the next drawing."""
         self._display.hide()
 
     def _all_done(self) -> int:

@@ -19,24 +19,18 @@ def cell_of_notebook() -> ProgressCell | None:
 
 
 class ProgressCell:
-    """Shows one progress in the output of the cell that begins it.
-
-    Args:
-        publisher: IPython's publisher of output.
-    """
+    """Shows one progress in the output of the cell that begins it."""
 
     def __init__(self, publisher: Any) -> None:
         self._publisher = publisher
         self._display_id = ""
 
     def show(self, bars: Bars) -> None:
-        """Draws the bars."""
         task = bars.tasks[0]
         text = f"{task.description} {task.completed:g}/{task.total or '?'}".strip()
         self._put({"text/plain": text, "text/html": html_of(bars)})
 
     def hide(self) -> None:
-        """Clears the output until the next drawing."""
         if self._display_id:
             self._put({"text/plain": "", "text/html": ""})
 

@@ -39,7 +39,6 @@ class ProgressLine:
     _live: ClassVar[Live | None] = None
 
     def show(self, bars: Bars) -> None:
-        """Draws the bars."""
         with self._lock, _without_terminal():
             self._shown[self] = bars
             if ProgressLine._live is None:
@@ -49,7 +48,6 @@ class ProgressLine:
             ProgressLine._live.refresh()
 
     def hide(self) -> None:
-        """Removes them until the next drawing."""
         with self._lock, _without_terminal():
             live = ProgressLine._live
             if live is None or self not in self._shown:

@@ -272,7 +272,6 @@ class QueueClient:
     # These may be called from destructors.
 
     def put_back(self, items: list[Any]) -> None:
-        """Puts unused items back to their places."""
         back = [
             [
                 place,
@@ -304,7 +303,6 @@ class QueueClient:
     # For its refs; see ResultOwner.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops waiting; see ResultOwner."""
         del recursive  # the queue makes no calls
         self._refs.pop(call, None)
         self._unsent.append(("withdraw", self._token(call)))
@@ -316,7 +314,6 @@ class QueueClient:
             self._refs[ref.call] = weakref.ref(cast("QueueRef[Any]", ref))
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when it is done; see ResultOwner."""
         _call_ref_of(cast("QueueRef[Any]", ref)).result_owner.watch(ref, then)
 
     def name(self) -> bytes:
@@ -329,7 +326,6 @@ class QueueClient:
         raise TypeError(_NOT_SENDABLE)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until it is done; see ResultOwner."""
         refuse_running_loop(ref)
         refs = ref.refs if isinstance(ref, CombinedRef) else (ref,)
         call_ref = next(

@@ -40,11 +40,7 @@ class Answer(NamedTuple):
 
 
 class Buffer:
-    """The items of a queue, in order, and the waiting calls.
-
-    Args:
-        maxsize: The largest number of items; 0 for any number.
-    """
+    """The items of a queue, in order, and the waiting calls."""
 
     def __init__(self, maxsize: int) -> None:
         self._maxsize = maxsize
@@ -133,11 +129,7 @@ _MANY = 1 << 30
 
 @remote(max_concurrency=_MANY)  # a waiting call blocks no others
 class QueueActor:
-    """Serves a queue; see ``Queue``.
-
-    Args:
-        maxsize: The largest number of items; 0 for any number.
-    """
+    """Serves a queue; see ``Queue``."""
 
     def __init__(self, maxsize: int) -> None:
         self._buffer = Buffer(maxsize)
@@ -194,23 +186,18 @@ class QueueActor:
         return [_sendable(item) for item in items]
 
     async def put_back(self, items: list[Item]) -> None:
-        """Puts unused items back to their places."""
         self._give(self._buffer.put_back(items))
 
     async def withdraw(self, token: bytes) -> None:
-        """Removes a waiting call."""
         self._expire(token)
 
     async def qsize(self) -> int:
-        """Returns the number of items."""
         return len(self._buffer)
 
     async def empty(self) -> bool:
-        """Returns whether there are no items."""
         return not self._buffer
 
     async def full(self) -> bool:
-        """Returns whether there is no room."""
         return self._buffer.is_full
 
     async def _answered(

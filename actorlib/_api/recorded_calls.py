@@ -56,11 +56,9 @@ class RecordedCalls:
 
     @property
     def count(self) -> int:
-        """The number of recorded calls."""
         return len(self.args) // self.width
 
     def clear(self) -> None:
-        """Removes all calls."""
         self.args.clear()
         self.taken = 0
 
@@ -87,10 +85,7 @@ class RecordedCalls:
 class RecordedMethod(ActorMethod[..., Any]):
     """A method of a stand-in: ``remote`` records a call.
 
-    Args:
-        method: The method, whose calls return one result.
-        label: Its name, with the options of its calls.
-        record: The calls of the stand-in.
+    ``label`` is its name with the options of its calls.
     """
 
     __slots__ = ("_append", "_calls", "_label", "_method", "_record")
@@ -136,7 +131,6 @@ class RecordedMethod(ActorMethod[..., Any]):
         return self._method._call_chunk(callee, args)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of the same class
 
     def options(self, /, **options: Any) -> Any:
-        """Returns the same method with some options replaced."""
         label = f"{self._label} {sorted(options.items())!r}"
         return _recorded(self._method.options(**options), label, self._record)
 

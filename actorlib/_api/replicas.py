@@ -11,7 +11,7 @@ import asyncio
 import random
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from actorlib._api.actor_handle import no_such_method, pin_of
 from actorlib._api.decorators import ActorClass, interface_and_options
@@ -28,7 +28,7 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from types import TracebackType
 
     from actorlib._api.actor_handle import ActorHandle, ActorMethod
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from actorlib._options.call_options import CallKeywords
 
 T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 FEW = 8
 """Up to this number of replicas a call compares all; above it, two random ones."""
@@ -210,7 +212,7 @@ class Replicas(Generic[T]):
         self._replicas: list[_Replica] = []
         # The replicas that get calls; replaced at each change, for other threads.
         self._routed: tuple[list[_Replica], list[ActorId]] = ([], [])
-        self._mover = partial(_elsewhere, weakref.ref(self))
+        self._mover = _weakly(self._route_again)
         self._turn = 0
         self._failures = 0
         self._last_death: BaseException | None = None
@@ -447,9 +449,8 @@ class Replicas(Generic[T]):
     def _make(self) -> _Replica:
         handle = cast("Any", self._class).remote(*self._args, **self._kwargs)
         new = _Replica(handle)
-        this: weakref.ref[Replicas[Any]] = weakref.ref(self)
-        new.ready.add_done_callback(partial(_on_ready, this))
-        new.ended.add_done_callback(partial(_on_end, this, new.id))
+        new.ready.add_done_callback(_weakly(self._on_ready))
+        new.ended.add_done_callback(partial(_weakly(self._on_end), new.id))
         self._replicas.append(new)
         self._route_to([*self._routed[0], new])
         return new
@@ -468,15 +469,15 @@ class Replicas(Generic[T]):
 
     def _plan_to_grow(self) -> None:
         if self._timer is None:
-            this: weakref.ref[Replicas[Any]] = weakref.ref(self)
             pause = pause_before(self._failures)
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(pause, _grow_again, this)
+            self._timer = loop.call_later(pause, _weakly(self._replace_missing))
 
-    def _on_first_ready(self) -> None:
-        self._failures, self._last_death = 0, None
+    def _on_ready(self, ready: asyncio.Future[None]) -> None:
+        if not ready.cancelled() and ready.exception() is None:
+            self._failures, self._last_death = 0, None
 
-    def _remove_dead(self, actor: ActorId) -> None:
+    def _on_end(self, actor: ActorId, _: asyncio.Future[None]) -> None:
         gone = next((each for each in self._replicas if each.id == actor), None)
         if gone is None:
             return
@@ -703,28 +704,12 @@ async def _all_done(futures: Sequence[asyncio.Future[None]]) -> None:
             raise outcome
 
 
-def _elsewhere(replicas: weakref.ref[Replicas[Any]]) -> ActorId | None:
-    owner = replicas()
-    return None if owner is None else owner._route_again()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+def _weakly(method: Callable[P, R]) -> Callable[P, R | None]:
+    """Returns a function that calls a method as long as its object exists."""
+    reference = weakref.WeakMethod(method)
 
+    def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
+        bound = reference()
+        return None if bound is None else bound(*args, **kwargs)
 
-def _on_ready(
-    replicas: weakref.ref[Replicas[Any]], ready: asyncio.Future[None]
-) -> None:
-    owner = replicas()
-    if not ready.cancelled() and ready.exception() is None and owner is not None:
-        owner._on_first_ready()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-
-
-def _on_end(
-    replicas: weakref.ref[Replicas[Any]], actor: ActorId, _: asyncio.Future[None]
-) -> None:
-    owner = replicas()
-    if owner is not None:
-        owner._remove_dead(actor)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-
-
-def _grow_again(replicas: weakref.ref[Replicas[Any]]) -> None:
-    owner = replicas()
-    if owner is not None:
-        owner._replace_missing()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    return call

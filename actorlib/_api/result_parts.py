@@ -194,7 +194,6 @@ class PartsOwner:
         return not self.whole.done()
 
     def label_of(self, call: int) -> str:
-        """The name of the call in messages; see ResultOwner."""
         del call
         return self.whole.call_label
 
@@ -202,19 +201,15 @@ class PartsOwner:
         """Does nothing, as other parts may be in use; see ResultOwner."""
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a part is done; see ResultOwner."""
         self._find_owner().watch(ref, then)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until a part is done; see ResultOwner."""
         self._find_owner().wait(ref, timeout)
 
     def name(self) -> bytes:
-        """Makes an id for a part; see ResultOwner."""
         return self._find_owner().name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """Reduces a part for pickle; see ResultOwner."""
         return self._find_owner().travel(ref)
 
 

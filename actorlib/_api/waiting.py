@@ -53,11 +53,9 @@ class Wakeup:
                 waiter.set_result(None)
 
     def add(self, waiter: asyncio.Future[None]) -> None:
-        """Adds the future of a waiting task."""
         self._waiters.add(waiter)
 
     def remove(self, waiter: asyncio.Future[None]) -> None:
-        """Removes the future of a task."""
         self._waiters.discard(waiter)
 
 
@@ -594,7 +592,6 @@ class _SomeOf(CombinedRef):
         return (tuple(calls), missing) if all(calls) else ((), 0)
 
     def done(self) -> bool:
-        """Whether enough of them are done now."""
         remaining = self._number
         for ref in self.refs:
             if ref.done():
@@ -636,7 +633,6 @@ class _AllOf(CombinedRef):
         return (calls, len(calls)) if all(calls) else ((), 0)
 
     def wait(self, timeout: float | None) -> None:
-        """Blocks this thread until it is done."""
         self._reported = None
         super().wait(timeout)
 
@@ -647,7 +643,6 @@ class _AllOf(CombinedRef):
         )
 
     def is_over(self) -> bool:
-        """Whether all are done, or one has failed."""
         if self._failed:
             return True
         # Several threads may run this at once: an older index that overwrites a newer

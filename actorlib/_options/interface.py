@@ -263,11 +263,6 @@ class Interface(NamedTuple):
             headers["group"] = method.headers["group"]
         return method._replace(options=options, headers=headers or None)
 
-    def check_batch(self, method: Method, width: int) -> None:
-        """Makes sure that ``map()`` can call a method; see ``Method.check_batch``."""
-        where = f"{self.class_name}.{method.name}"
-        method.check_batch(where, width, method.options.parts)
-
     def retried(self) -> dict[str, object]:
         """Returns the ``retry_exceptions`` of the methods that have them, by name."""
         return {

@@ -146,7 +146,8 @@ def totals(
         TypeError: An amount is not a number, or a name is not a string.
         ValueError: An amount is negative, not finite, or (except memory) not whole.
     """
-    if isinstance(resources, Mapping) and GPU_MEMORY in resources:
+    custom = resources  # the check narrows its type
+    if isinstance(custom, Mapping) and GPU_MEMORY in custom:
         raise ValueError(
             f"resources[{GPU_MEMORY!r}]: the memory of devices is declared by "
             "device_memory={'GPU': '24GiB'}"

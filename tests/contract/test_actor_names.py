@@ -92,7 +92,7 @@ async def test_class_when_asked_for_then_the_actor_has_to_be_of_it() -> None:
     counter = Counter.options(name="c").remote()
 
     assert actorlib.get_actor("c", Counter) == counter
-    with pytest.raises(TypeError, match="'c' is one of the class Counter, and not of"):
+    with pytest.raises(TypeError, match="'c' has the class Counter, and not"):
         actorlib.get_actor("c", Echo)
     with pytest.raises(ActorNotFoundError):
         actorlib.get_actor("c", Counter, namespace="other")

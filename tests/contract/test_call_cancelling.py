@@ -449,6 +449,6 @@ async def test_cancel_when_its_argument_is_wrong_then_refused_with_what_to_write
     for wrong in (echo, echo.echo, None, 1, [ref]):
         with pytest.raises(TypeError, match=r"kill\(\) ends an actor"):
             api.cancel(wrong)
-    with pytest.raises(ValueError, match=r"cancel\("):
+    with pytest.raises(TypeError, match=r"cancel\("):
         await api.kill(ref)
     assert await api.get(ref) == 1

@@ -122,7 +122,7 @@ async def test_window_when_it_is_of_no_item_then_refused(
                 callee.method("items", **{option: wrong})
     with pytest.raises(TypeError, match="backpressure"):
         callee.method("items", backpressure="1")
-    with pytest.raises(ValueError, match="no generator"):
+    with pytest.raises(ValueError, match="not a generator"):
         callee.method("run", backpressure=1)
 
 
