@@ -91,7 +91,7 @@ def checked_init(
         if name not in names and not name.startswith("_"):
             close = closest_names(name, names - _REFUSED.keys() - _NOTED, 3)
             hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-            raise UnnamesInitOptionError(
+            raise UnknownInitOptionError(
                 f"init() has no option {name!r}.{hint} help(actorlib.RuntimeOptions) "
                 "describes all options"
             )
