@@ -8,28 +8,25 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 from actorlib._base.deadlines import Deadlines
+from actorlib._base.ids import ActorId
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import interface_of
 from actorlib._options.kinds import UNITS
 from actorlib._options.resources import request, totals
-from actorlib._owner.actors.actor_record import ActorRecord, Registry
-from actorlib._owner.actors.names import NameTable
+from actorlib._owner.actors.actor_record import ActorRecord, RuntimeIds
+from actorlib._owner.actors.names import ActorNames
 from actorlib._owner.calls.mailbox import Mailbox
 from actorlib._owner.objects.refcount import OWNER, RefCount
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.wait_queue import WaitQueue
 from actorlib.accelerators.base import Device
+from benchmarks._cases import OURS, Case, Curve, Job, Plan, Scale, Target, Unit
 from benchmarks._decisions import Block, churn, rate
 from benchmarks._subject import Figures, main
-
-if TYPE_CHECKING:
-    from actorlib._base.ids import ActorId
-
-
-from benchmarks._cases import OURS, Case, Curve, Job, Plan, Scale, Target, Unit
 
 _TIME: Final = Unit(name="us", scale=1e6)
 _EXPONENT: Final = Unit(name="", scale=1.0)
@@ -154,15 +151,17 @@ def waiting(count: int) -> Block:
 
 def records(count: int) -> Block:
     """Records, names and holders: an actor is made, named and found, and one goes."""
-    registry, names, holders = Registry(b"grow"), NameTable(), RefCount()
+    ids, holders, supervisors = RuntimeIds(b"grow"), RefCount(), dict[ActorId, Any]()
+    names = ActorNames("", supervisors.get)
     interface, options = interface_of(_Actor), ActorOptions()
     known: list[ActorId] = []
     pick = random.Random(1).randrange
 
     def make() -> None:
-        actor = registry.new_id()
-        registry.add(ActorRecord(id=actor, interface=interface, options=options))
-        names.claim("", actor.hex(), actor)
+        actor = ids.new_id()
+        record = ActorRecord(id=actor, interface=interface, options=options)
+        supervisors[actor] = SimpleNamespace(record=record, answers=True)
+        names.enter(actor, actor.hex(), options)
         holders.add(actor, OWNER)
         known.append(actor)
 
@@ -175,10 +174,10 @@ def records(count: int) -> Block:
             place = pick(count)
             known[place], known[-1] = known[-1], known[place]
             actor = known.pop()
-            assert names.find("", actor.hex()) == actor
-            names.free(actor)
+            record = names.find(actor.hex(), None).record
+            names.leave(record)
             holders.remove(actor, OWNER)
-            registry.forget(actor)
+            del supervisors[actor]
 
     return block
 

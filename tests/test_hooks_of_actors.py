@@ -172,7 +172,7 @@ async def test_setup_when_it_raises_then_the_actor_never_lived(
         error = await raised(ref)
         assert isinstance(error, ActorDiedError)
         assert isinstance(error.__cause__, LookupError)
-        assert "in begin\n" in str(error)
+        assert "in begin\n" in error.exit.constructor
     with open(path) as said:  # noqa: ASYNC230, PTH123  # a short one
         assert said.read() == "made "
 

@@ -254,7 +254,7 @@ async def test_ref_when_its_maker_dies_first_then_nobody_can_answer() -> None:
 
     await actorlib.kill(maker)
 
-    with pytest.raises(ObjectLostError, match="before it had the result"):
+    with pytest.raises(ObjectLostError, match="before the call had a result"):
         await waits
 
 

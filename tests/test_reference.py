@@ -73,6 +73,9 @@ def test_ref_when_a_page_shows_it_then_without_what_engines_need() -> None:
         "get",
         "future",
         "hex",
+        "binary",
+        "task_id",
+        "as_future",
     ]
 
 

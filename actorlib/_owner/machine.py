@@ -256,7 +256,7 @@ class LocalNode:
         return Checkpoints(self.host.environ)
 
     def checkpoint_fault(self, lease: Lease, options: ActorOptions) -> str:
-        """Returns why a worker cannot be suspended.
+        """Returns why a worker's process cannot be checkpointed.
 
         Returns:
             Empty if it can be, judged without the driver.

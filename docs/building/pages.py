@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 MARK = "\0"
 """A tested program prints this before the output of each block that continues it."""
 
-_PROGRAM = re.compile(r"(?m)^(?:actorlib|asyncio)\.run\(|\bactorlib\.blocking\b")
+_PROGRAM = re.compile(
+    r"(?m)^(?:actorlib|asyncio)\.run\(|\bactorlib\.blocking\b|\bactorlib\.(?:Executor|joblib)\b"
+)
 _PIECE = re.compile(
     r"^(?P<indent>[ ]*)```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^(?P=indent)```[ ]*$"
     r"|^<!-- (?P<mark>not run|wrong|checked by): (?P<words>.*?) -->[ ]*$"
@@ -81,7 +83,7 @@ class Block:
 
     @property
     def is_program(self) -> bool:
-        """Whether it starts an event loop itself, and so is run as a script."""
+        """Whether it starts a runtime itself, and so is run as a script."""
         return _PROGRAM.search(self.code) is not None
 
     @property

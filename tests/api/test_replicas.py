@@ -611,4 +611,4 @@ class Makes:
 @pytest.mark.usefixtures("runtime")
 async def test_replicas_when_made_in_an_actor_then_refused() -> None:
     error = await raised(Makes.remote().make.remote())
-    assert "make them there" in str(error)
+    assert "create them there" in str(error)

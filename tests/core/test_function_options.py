@@ -230,7 +230,7 @@ async def test_a_generator_function_gives_a_generator(
         {"backpressure": 0},
         {"timeout": 0},
         {"placement_group_bundle_index": -2},
-        {"scheduling_strategy": "SPREAD"},
+        {"scheduling_strategy": "spread"},
     ],
     ids=repr,
 )

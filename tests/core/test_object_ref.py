@@ -711,6 +711,8 @@ async def test_dir_then_it_lists_what_users_call(engine: FakeEngine) -> None:
     listed = [name for name in dir(engine.new_ref()) if not name.startswith("_")]
     assert listed == [
         "add_done_callback",
+        "as_future",
+        "binary",
         "cancel",
         "cancelled",
         "done",
@@ -721,4 +723,5 @@ async def test_dir_then_it_lists_what_users_call(engine: FakeEngine) -> None:
         "hex",
         "remove_done_callback",
         "result",
+        "task_id",
     ]

@@ -20,8 +20,11 @@ class Actor:
 
     def __init__(self, actor: ActorId) -> None:
         self.record = self
+        self.id = actor
         self.title = f"Model {actor.decode()}"
         self.answers = True
+        self.end_reason = ""
+        self.exit = None
 
 
 class Names:
@@ -75,7 +78,7 @@ def test_name_when_its_actor_was_ended_then_another_gets_it(names: Names) -> Non
     with pytest.raises(ActorNotFoundError):
         names.find("a")
     names.enter(TWO, "a")
-    names.names.leave(ONE)
+    names.names.leave(cast("Any", names.actors[ONE]))
 
     assert names.find("a") is names.actors[TWO]
     check_names(names.names)
@@ -84,7 +87,7 @@ def test_name_when_its_actor_was_ended_then_another_gets_it(names: Names) -> Non
 def test_leave_when_it_has_no_name_then_nothing_happens(names: Names) -> None:
     names.enter(ONE, "a")
 
-    names.names.leave(TWO)
+    names.names.leave(cast("Any", names.actors[TWO]))
 
     assert names.names.names() == [("here", "a")]
 
@@ -131,7 +134,7 @@ class Entries(RuleBasedStateMachine):
 
     @rule(actor=st.sampled_from([ONE, TWO, THREE]))
     def leave(self, actor: ActorId) -> None:
-        self.names.names.leave(actor)
+        self.names.names.leave(cast("Any", self.names.actors[actor]))
         self.model = {k: v for k, v in self.model.items() if v != actor}
 
     @invariant()

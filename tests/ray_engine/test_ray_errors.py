@@ -85,7 +85,7 @@ def test_restart_when_under_way_then_the_error_says_how_it_ended() -> None:
         ("TaskCancelledError", ours.TaskCancelledError),
         ("GetTimeoutError", ours.GetTimeoutError),
         ("WorkerCrashedError", ours.WorkerCrashedError),
-        ("OutOfMemoryError", ours.WorkerCrashedError),
+        ("OutOfMemoryError", ours.OutOfMemoryError),
         ("ActorPlacementGroupRemoved", ours.ActorPlacementGroupRemoved),
         ("TaskPlacementGroupRemoved", ours.TaskPlacementGroupRemoved),
         ("ActorUnschedulableError", ours.ActorUnschedulableError),

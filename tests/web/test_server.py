@@ -199,8 +199,8 @@ def told(place: tuple[str, int], said: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--host", "127.0.0.1"], "--host and --port are of the page: write --web"),
-        (["--port", "0"], "--host and --port are of the page: write --web"),
+        (["--host", "127.0.0.1"], "--host and --port belong to the page: add --web"),
+        (["--port", "0"], "--host and --port belong to the page: add --web"),
         (["--web", "--json"], "--web serves a page until Ctrl-C"),
         (["--web", "--pid", "999999999"], "there is no process 999999999"),
     ],

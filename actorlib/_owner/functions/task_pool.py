@@ -360,7 +360,9 @@ def _lost_error(task: FunctionCall, worker: TaskWorker, how: Exit) -> Exception:
         count = f" {times} times (max_retries={most})" if times > 1 else ""
         message = f"the process that ran {label} ended{count}: {how}"
     error = ended_for(worker.supervisor.record, message, how)
-    return error or WorkerCrashedError(message, exit=how)
+    if isinstance(error, WorkerCrashedError):  # the others are errors of actors
+        return error
+    return WorkerCrashedError(message, exit=how)
 
 
 def _describe(_: int, task: FunctionCall) -> tuple[str, CallState]:
