@@ -31,14 +31,14 @@ def test_number_after_a_burst_is_its_size_up_to_a_few(burst: int, kept: int) -> 
     assert numbers((1.0, burst)) == [kept]
 
 
-def test_number_when_nobody_asks_any_more_halves_down_to_one() -> None:
-    looks = [(step * MEMORY, 0) for step in range(1, 6)]
+def test_number_when_nobody_asks_any_more_falls_to_one() -> None:
+    looks = [(step * MEMORY, 0) for step in range(1, 4)]
 
-    assert numbers((0.0, 8), *looks) == [8, 4, 2, 1, 1, 1]
+    assert numbers((0.0, 8), *looks) == [8, 1, 1, 1]
 
 
 def test_number_when_a_look_comes_early_stays() -> None:
-    assert numbers((0.0, 8), (MEMORY - 0.1, 0), (MEMORY, 0)) == [8, 8, 4]
+    assert numbers((0.0, 8), (MEMORY - 0.1, 0), (MEMORY, 0)) == [8, 8, 1]
 
 
 def test_number_when_smaller_bursts_follow_falls_to_theirs() -> None:
@@ -48,7 +48,7 @@ def test_number_when_smaller_bursts_follow_falls_to_theirs() -> None:
 def test_number_when_single_workers_follow_falls_to_one() -> None:
     singles = [(float(second), 1) for second in range(1, 31)]
 
-    assert numbers((0.0, 8), *singles)[9::10] == [8, 4, 2]
+    assert numbers((0.0, 8), *singles)[9::10] == [8, 1, 1]
     assert numbers((0.0, 8), *singles)[-1] == 1
 
 

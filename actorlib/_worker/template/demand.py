@@ -1,8 +1,9 @@
 """Decides how many workers the template keeps forked ahead, from recent requests.
 
 Bursts repeat: a program that has created a few actors at once is likely to do so again.
-After a burst, the template keeps as many workers as the burst had, up to a limit. Each
-period without a burst of that size halves the number, down to one.
+After a burst, the template keeps as many workers as the burst had, up to a limit. After
+a period without a burst of that size it keeps as many as the largest one since, and at
+least one: a spare takes 3.5 MiB.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 MOST = 8
 """Workers that are kept at most: enough for a small burst."""
 MEMORY = 10.0
-"""Seconds before the number is halved."""
+"""Seconds after a burst in which its number of workers is kept."""
 
 _AVAILABLE_EACH = 256 << 20
 """Available bytes per worker. A worker takes 3.5 MiB, so all take a seventieth."""
@@ -46,7 +47,7 @@ class Demand(NamedTuple):
         recent = max(self.recent, burst)
         if now < self.since + MEMORY:
             return Demand(self.number, recent, self.since)
-        return Demand(max(self.number // 2, recent, 1), 0, now)
+        return Demand(max(recent, 1), 0, now)
 
     def next_change(self) -> float:
         """Returns the time at which the number falls without requests, or infinity."""
