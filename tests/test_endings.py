@@ -52,7 +52,8 @@ def household(ends: str, *, run: str = "asyncio.run", before: str = "") -> str:
     return f"""{HEAD}
 {before}
 async def main():
-    async with actorlib.init(start_method=METHOD) as runtime:
+    # Without the memory monitor, whose timer wakes the loop.
+    async with actorlib.init(start_method=METHOD, memory_threshold=1) as runtime:
         actor = Serial.remote()
         home = await actor.household.remote(*ARGUMENTS)
         tell(home)

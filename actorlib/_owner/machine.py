@@ -388,7 +388,6 @@ class WorkerStarter:
         loop: The owner's loop.
         grace: Seconds that a busy actor may take to end.
         output: Keeps the output of workers, or None.
-        on_launch: Called before each launch of a worker; None for nothing.
         attached: The frames that attach features to new workers, by their kinds.
     """
 
@@ -410,7 +409,6 @@ class WorkerStarter:
         self._object_store = object_store
         self._find = find
         self.output: OutputKeeper | None = None
-        self.on_launch: Callable[[], None] | None = None
         self.attached: dict[int, Frame] = {}
         self.features: dict[str, object] = {}
 
@@ -440,8 +438,6 @@ class WorkerStarter:
 
     def _launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
         node, enforcement = self.node, self.node.enforcement
-        if self.on_launch is not None:
-            self.on_launch()
         if not _is_limited(lease, record.options, enforcement):
             return node.launch(record.label, lease)
         grant = enforcement.admit(record.label, lease, record.options)

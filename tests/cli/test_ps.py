@@ -358,7 +358,7 @@ def test_command_when_there_is_no_such_runtime_then_a_sentence_and_a_code() -> N
 
     assert (told.returncode, told.stdout) == (3, "")
     assert told.stderr.startswith(
-        f"actorlib: error: process {os.getpid()} has no runtime that can be asked"
+        f"actorlib: error: process {os.getpid()} has no runtime that answers"
     )
 
 

@@ -481,7 +481,7 @@ async def test_get_when_a_coroutine_blocks_then_it_works_and_warns_once(
 
     assert values == [1, 3_000_000, "x", "too late", ""]
     [message] = [text for text in messages if "blocks the event loop" in text]
-    assert "Await the ref" in message
+    assert "Await it instead" in message
 
 
 async def block_at(gate: Any) -> str:

@@ -38,8 +38,8 @@ _log = logging.getLogger("actorlib")
 class MemoryMonitor:
     """Ends workers of one runtime while memory is short.
 
-    There is a timer while there are workers. A look reads two small files on the loop
-    (50 us). Only when memory is short does a thread read the sizes of the workers.
+    A look, once a second or more often, reads two small files on the loop (50 us). Only
+    when memory is short does a thread read the sizes of the workers.
 
     Args:
         engine: The engine of the runtime.
@@ -60,7 +60,7 @@ class MemoryMonitor:
         engine.at_end(self._close)
 
     def start(self, threshold: float | None) -> None:
-        """Looks at the memory while there are workers.
+        """Begins to look at the memory.
 
         Args:
             threshold: The part of the memory in use from which on a worker is ended;
@@ -68,7 +68,7 @@ class MemoryMonitor:
         """
         self._threshold = _DEFAULT if threshold is None else threshold
         if self._threshold < 1 and not self._machine.is_shared:
-            self._table.starter.on_launch = self._look_later
+            self._look_later()
 
     def _close(self) -> None:
         self._is_closed = True
@@ -82,20 +82,21 @@ class MemoryMonitor:
     def _look(self) -> None:
         self._timer = None
         usage = memory_usage(self._machine.host)
-        supervisors = [
-            supervisor
-            for supervisor in self._table.by_id.values()
-            if (process := supervisor.record.process) and not process.exited.done()
-        ]
-        if usage is None or not supervisors:
-            return  # the next launch begins again
+        if usage is None:
+            return  # the system does not report it
         if not is_over(usage, self._threshold):
             self._has_warned = False
             self._look_later(pause_before_next_look(usage, self._threshold))
             return
         self._is_busy = True
         # A process id is 0 until the template has forked the worker.
-        workers = {one.pid: one for one in supervisors if one.pid}
+        workers = {
+            process.pid: supervisor
+            for supervisor in self._table.by_id.values()
+            if (process := supervisor.record.process) is not None
+            and process.pid
+            and not process.exited.done()
+        }
         sizes = self._loop.run_in_executor(
             None, partial(private_sizes, self._machine.host, workers.keys())
         )
