@@ -106,7 +106,7 @@ class MemoryMonitor:
         self,
         usage: MemoryUsage,
         workers: Mapping[int, ActorSupervisor],
-        sizes: asyncio.Future[Mapping[int, int]],
+        sizes: asyncio.Future[dict[int, int]],
     ) -> None:
         """Ends one worker, and looks again when its process is gone."""
         self._is_busy = False
