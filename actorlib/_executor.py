@@ -10,6 +10,7 @@ import threading
 import weakref
 from collections import deque
 from concurrent import futures
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from time import monotonic
@@ -27,7 +28,14 @@ from actorlib._script_runtime import SCRIPT
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from types import TracebackType
     from typing import ParamSpec, Unpack
 
@@ -39,6 +47,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CLOSED = "cannot schedule new futures after shutdown"
+_RUNTIME_ENDED = "the runtime of this executor was shut down"
 
 
 class Work:
@@ -162,7 +171,7 @@ class Executor(futures.Executor):
             if self._is_closed:
                 raise RuntimeError(_CLOSED)
             if find_engine() is not self._engine:
-                raise RuntimeError("the runtime of this executor was shut down")
+                raise RuntimeError(_RUNTIME_ENDED)
             self._waiting.append(work)
             self._feed_later()
         return work.future
@@ -242,7 +251,9 @@ class Executor(futures.Executor):
                 "write 'async with actorlib.Executor(...)', or "
                 "'await asyncio.to_thread(executor.shutdown)'"
             )
-        futures.wait(left)
+        while left := futures.wait(left, timeout=_CHECK_INTERVAL).not_done:
+            if find_engine() is not self._engine:
+                self._fail(left)
 
     async def __aenter__(self) -> Self:
         return self
@@ -272,11 +283,14 @@ class Executor(futures.Executor):
     def _feed(self) -> None:
         self._is_feeding = False
         while len(self._running) < self._window:
-            with self._lock:
-                work = self._waiting.popleft() if self._waiting else None
-            if work is None:
-                return
-            if work.future.set_running_or_notify_cancel():
+            with self._lock:  # shutdown() finds each future in one of the two
+                if not self._waiting:
+                    return
+                work = self._waiting.popleft()
+                self._running.add(work.future)
+            if not work.future.set_running_or_notify_cancel():
+                self._running.discard(work.future)
+            else:
                 self._start(work)
 
     def _start(self, work: Work) -> None:
@@ -284,8 +298,8 @@ class Executor(futures.Executor):
             ref = self._call(work)
         except BaseException as error:  # noqa: BLE001  # whatever it is, the caller gets it
             work.future.set_exception(error)
+            self._running.discard(work.future)
             return
-        self._running.add(work.future)
         ref.watch(partial(self._finish, work.future, ref, monotonic()))
 
     def _call(self, work: Work) -> ObjectRef[Any]:
@@ -302,7 +316,6 @@ class Executor(futures.Executor):
     def _finish(
         self, future: futures.Future[Any], ref: ObjectRef[Any], began: float
     ) -> None:
-        self._running.discard(future)
         is_quick = monotonic() - began < _QUICK
         self._window = self.limit + self._ahead if is_quick else self.limit
         if ref.cancelled():
@@ -311,13 +324,22 @@ class Executor(futures.Executor):
             future.set_exception(error)
         else:
             future.set_result(ref.result())
+        self._running.discard(future)
         if self._waiting:
             self._feed()
+
+    def _fail(self, lost: Collection[futures.Future[Any]]) -> None:
+        """Fails the futures of calls that a runtime has dropped at its end."""
+        for future in lost:
+            with suppress(futures.InvalidStateError):  # it has just got its result
+                future.set_exception(RuntimeError(_RUNTIME_ENDED))
 
 
 _AHEAD = 16
 """Quick calls that are sent although no worker is free for them. They cannot be
 cancelled any more; without them each call costs a wait for the answer of another."""
+_CHECK_INTERVAL = 1.0
+"""Seconds between two checks, during a shutdown, that the runtime goes on."""
 _QUICK = 0.02
 """Seconds from the sending of a call to its answer."""
 _open_executors: weakref.WeakSet[Executor] = weakref.WeakSet()
