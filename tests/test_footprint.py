@@ -149,6 +149,32 @@ PARTS = {
             "_owner/machine.py",
         },
     ),
+    "links": Footprint(
+        r"Link[A-Z]|(?:Outgoing|Incoming|Peer)Links?\b|\bLINK_(?!TYPES)|link_callers"
+        r"|(?:incoming|outgoing|peer)_links?",
+        (
+            "_worker/links",
+            "_owner/calls/link_callers.py",
+            "_owner/requests/peer_links.py",
+        ),
+        {
+            "_wire/messages.py",  # the frames
+            "_wire/worker_messages.py",
+            "_owner/calls/router.py",
+            "_owner/observation/inspection.py",  # calls that only a worker knows
+            "_owner/requests/worker_requests.py",
+            "_worker/__main__.py",
+            "_worker/executors/async_executor.py",  # read a link, answer over it
+            "_worker/executors/serial_executor.py",
+            "_worker/executors/threaded_executor.py",
+            "_worker/requests/actor_calls.py",  # call over it
+            "_worker/requests/async_client.py",
+            "_worker/requests/client.py",
+            "_worker/requests/engine.py",
+            "_worker/requests/inbox.py",
+            "_client/engine.py",  # has none
+        },
+    ),
 }
 """Parts of the core that few files mention, by their own files.
 
