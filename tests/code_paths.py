@@ -15,6 +15,7 @@ left.
 from __future__ import annotations
 
 import argparse
+import ast
 import asyncio
 import json
 import logging
@@ -228,10 +229,18 @@ def all_paths() -> dict[str, CodePath]:
     return {name: paths[name] for name in GOALS}
 
 
+def _task_of(file: str) -> str:
+    """Returns the first line of a module's docstring: why a path needs the file."""
+    text = (PACKAGE / file).read_text(encoding="utf-8")
+    return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+
+
 def main() -> None:
     """Shows the paths."""
     words = argparse.ArgumentParser(description="How many files a step enters.")
-    words.add_argument("--files", action="store_true", help="name the files, too")
+    words.add_argument(
+        "--files", action="store_true", help="list the files, with the task of each"
+    )
     words.add_argument("--json", action="store_true", help="only the counts of files")
     asks = words.parse_args()
     paths = all_paths()
@@ -244,10 +253,9 @@ def main() -> None:
         figures = (len(path.files), len(path.own), path.turns, GOALS[name])
         print(f"{name:24}", *(f"{figure:5}" for figure in figures))
         if asks.files:
-            for file, count in sorted(path.files.items()):
-                print(
-                    f"    {'owner' if file in path.own else '     '} {count:4} {file}"
-                )
+            for file in sorted(path.files):
+                side = "owner" if file in path.own else ""
+                print(f"    {side:5} {file:45} {_task_of(file)}")
 
 
 if __name__ == "__main__":
