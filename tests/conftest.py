@@ -338,9 +338,7 @@ def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     # Ray keeps connections to workers and closes them in its own time.
     is_ours = request.node.get_closest_marker("ray") is None
     after = _open_files() if is_ours else files
-    # A thread, such as that of a script's runtime, may read a file just now.
-    again = _open_files() if is_ours else files
-    new = [n for n in sorted(after.keys() - files.keys()) if again.get(n) == after[n]]
+    new = sorted(after.keys() - files.keys())
     opened = [f"{n} -> {after[n]}" for n in new if not (LENT and _is_visit(after[n]))]
     assert not opened, f"the test left descriptors: {opened}"
 
@@ -386,7 +384,8 @@ def _assert_no_task_besides(known: set[asyncio.Task[object]]) -> None:
     assert not left, f"the test left tasks: {left}"
 
 
-_MEMORY = "/proc/meminfo"
+_USAGE = ("/proc/meminfo", f"/proc/{os.getpid()}/cgroup", "/sys/fs/cgroup/")
+"""Files that a runtime on another thread reads from time to time."""
 
 
 def _open_files() -> dict[str, str]:
@@ -396,10 +395,9 @@ def _open_files() -> dict[str, str]:
         for number in os.listdir("/proc/self/fd"):  # noqa: PTH208  # half the time
             with suppress(FileNotFoundError):  # the folder's own
                 target = os.readlink(f"/proc/self/fd/{number}")  # noqa: PTH115  # the same
-                # The memory of a runtime that is lent to many tests stays with that,
-                # and its thread looks now and then how much the machine has left.
-                is_lent = target.startswith("/memfd:actorlib") or target == _MEMORY
-                if not (LENT and is_lent):
+                # The memory of a runtime that is lent to many tests stays with that.
+                is_lent = LENT and target.startswith("/memfd:actorlib")
+                if not (is_lent or target.startswith(_USAGE)):
                     found[number] = target
     return found
 
