@@ -148,7 +148,7 @@ async def test_address_when_nobody_answers_then_the_error_says_what_to_write(
 
 
 async def test_start_when_shares_are_to_hold_then_it_is_refused() -> None:
-    with pytest.raises(UnsupportedOptionError, match=r"enforcement='mps'.*makes none"):
+    with pytest.raises(UnsupportedOptionError, match=r"enforcement='mps'.*not enforce"):
         await actorlib.init(engine="ray", enforcement="mps")
 
 
