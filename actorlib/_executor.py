@@ -245,7 +245,7 @@ class Executor(futures.Executor):
         left = {future for future in left if not future.done()}
         if not (wait and left):
             return
-        if _is_running(self._loop):
+        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001  # None, and no error, if there is none
             raise RuntimeError(
                 "shutdown(wait=True) would block the event loop that its calls need: "
                 "write 'async with actorlib.Executor(...)', or "
@@ -368,14 +368,6 @@ def _shut_down_all() -> None:
     """Waits for all calls at the end of the program, before its runtime ends."""
     for executor in list(_open_executors):
         executor.shutdown()
-
-
-def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether a loop runs in this thread."""
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
 
 
 def _is_sent_once(function: FunctionType) -> bool:

@@ -54,7 +54,6 @@ class MemoryMonitor:
         self._loop = engine.actor_table.loop
         self._threshold = 1.0
         self._timer: asyncio.TimerHandle | None = None
-        self._is_busy = False
         self._has_warned = False
         self._is_closed = False
         engine.at_end(self._close)
@@ -76,11 +75,10 @@ class MemoryMonitor:
             self._timer.cancel()
 
     def _look_later(self, pause: float = 0.0) -> None:
-        if self._timer is None and not (self._is_busy or self._is_closed):
+        if not self._is_closed:
             self._timer = self._loop.call_later(pause, self._look)
 
     def _look(self) -> None:
-        self._timer = None
         usage = memory_usage(self._machine.host)
         if usage is None:
             return  # the system does not report it
@@ -88,7 +86,6 @@ class MemoryMonitor:
             self._has_warned = False
             self._look_later(pause_before_next_look(usage, self._threshold))
             return
-        self._is_busy = True
         # A process id is 0 until the template has forked the worker.
         workers = {
             process.pid: supervisor
@@ -109,7 +106,6 @@ class MemoryMonitor:
         sizes: asyncio.Future[dict[int, int]],
     ) -> None:
         """Ends one worker, and looks again when its process is gone."""
-        self._is_busy = False
         if self._is_closed or sizes.cancelled():
             return
         victim = None
@@ -132,12 +128,7 @@ class MemoryMonitor:
         if process is None:
             self._look_later(pause_before_next_look(usage, self._threshold))
             return
-        self._is_busy = True
-        process.exited.add_done_callback(self._look_again)
-
-    def _look_again(self, _: object) -> None:
-        self._is_busy = False
-        self._look_later()
+        process.exited.add_done_callback(lambda _: self._look_later())
 
     def _candidate(self, supervisor: ActorSupervisor, nbytes: int) -> Candidate:
         record = supervisor.record

@@ -123,10 +123,10 @@ class ActorNames:
             reason = ending.end_reason or "it is ending"
         if not reason:
             return ""
-        advice = ""
+        hint = ""
         if reason == UNHELD:
-            advice = ". An actor with lifetime='detached' goes on without a handle"
-        return f"the last one has ended: {reason}{advice}"
+            hint = ". An actor with lifetime='detached' goes on without a handle"
+        return f"the last one has ended: {reason}{hint}"
 
     def _answering(self, namespace: str, name: str) -> ActorSupervisor | None:
         actor = self._actors.get((namespace, name))

@@ -18,9 +18,7 @@ import time
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._base.stack_frames import is_library as _is_library
-from actorlib._base.stack_frames import outer_frames as _outwards
-from actorlib._base.stack_frames import place_of
+from actorlib._base.stack_frames import is_library, outer_frames, place_of
 from actorlib._futures.object_ref import ObjectRef
 from actorlib._wire.messages import STUCK
 
@@ -179,11 +177,11 @@ class LoopWatch:
         )
 
     def _method_in(self, frame: FrameType) -> str:
-        for outer in _outwards(frame):
+        for outer in outer_frames(frame):
             if outer.f_code in self._run_codes:
                 return self._where(outer.f_locals["name"])
-        inside = takewhile(lambda f: f.f_code not in self._bases, _outwards(frame))
-        users = [f for f in inside if not _is_library(f.f_code.co_filename)]
+        inside = takewhile(lambda f: f.f_code not in self._bases, outer_frames(frame))
+        users = [f for f in inside if not is_library(f.f_code.co_filename)]
         outermost = users[-1] if users else frame
         return f"{outermost.f_code.co_name} (pid {os.getpid()})"
 
