@@ -216,6 +216,7 @@ _BUSY_SCRIPT = """
     others = [gate.wait.remote() for _ in range(9)]
     done, pending = ray.wait([ref], timeout=0)
     assert (done, pending) == ([], [ref])
+    tell("ready")
     [done], _ = ray.wait([ref])
     for failed in (done, *others):
         try:
@@ -237,6 +238,7 @@ async def test_client_when_the_runtime_is_shut_down_then_its_calls_tell_of_that(
             Owner(_BUSY_SCRIPT, name, folder=tmp_path) as script,
         ):
             assert await asyncio.to_thread(client.told) == "ready"
+            assert await asyncio.to_thread(script.told) == "ready"
             await gate.reached.remote("script")
             await runtime.shutdown()
             errors = await asyncio.to_thread(client.told)
