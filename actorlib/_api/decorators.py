@@ -22,7 +22,7 @@ from typing import (
 from actorlib._api.actor_handle import ActorHandle, pin_of
 from actorlib._api.bindings import CurrentSource, found_by_name
 from actorlib._api.group_options import with_current_group, with_group_spec
-from actorlib._api.remote_function import GeneratorFunction, RemoteFunction, decorated
+from actorlib._api.remote_function import GeneratorFunction, RemoteFunction, make_function
 from actorlib._base.public import public
 from actorlib._base.validation import options_by_word
 from actorlib._core.engine import ActorSpec, HandlePin, current_engine
@@ -38,7 +38,14 @@ from actorlib._options.interface import Interface, interface_of
 from actorlib._options.runtime_env import resolved_env
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Callable,
+        Coroutine,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from actorlib._api.remote_function import UntypedFunction
     from actorlib._core.engine import Engine
@@ -298,8 +305,12 @@ if TYPE_CHECKING:
         ) -> UntypedFunction[P]: ...
         @overload
         def __call__(  # type: ignore[overload-overlap]  # what yields is the one
-            self, function: Callable[P, Iterator[T]], /
+            self, function: Callable[P, Iterator[T] | AsyncIterator[T]], /
         ) -> GeneratorFunction[P, T]: ...
+        @overload
+        def __call__(  # type: ignore[overload-overlap]  # an async def is the one
+            self, function: Callable[P, Coroutine[Any, Any, T]], /
+        ) -> RemoteFunction[P, T]: ...
         @overload
         def __call__(self, function: Callable[P, T], /) -> RemoteFunction[P, T]: ...
 
@@ -314,8 +325,12 @@ if TYPE_CHECKING:
         ) -> UntypedFunction[P]: ...
         @overload
         def __call__(  # type: ignore[overload-overlap]  # what yields is the one
-            self, function: Callable[P, Iterator[T]], /
+            self, function: Callable[P, Iterator[T] | AsyncIterator[T]], /
         ) -> GeneratorFunction[P, T]: ...
+        @overload
+        def __call__(  # type: ignore[overload-overlap]  # an async def is the one
+            self, function: Callable[P, Coroutine[Any, Any, T]], /
+        ) -> RemoteFunction[P, T]: ...
         @overload
         def __call__(self, function: Callable[P, T], /) -> RemoteFunction[P, T]: ...
 
@@ -327,7 +342,13 @@ def remote(cls: type[T], /) -> _TypedClass[T]: ...  # type: ignore[overload-over
 @overload
 def remote(function: Callable[P, NoReturn], /) -> UntypedFunction[P]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # what gives Any is no generator: this takes it before that
 @overload
-def remote(function: Callable[P, Iterator[T]], /) -> GeneratorFunction[P, T]: ...
+def remote(  # type: ignore[overload-overlap]  # what yields is the one
+    function: Callable[P, Iterator[T] | AsyncIterator[T]], /
+) -> GeneratorFunction[P, T]: ...
+@overload
+def remote(  # type: ignore[overload-overlap]  # an async def is the one
+    function: Callable[P, Coroutine[Any, Any, T]], /
+) -> RemoteFunction[P, T]: ...
 @overload
 def remote(function: Callable[P, T], /) -> RemoteFunction[P, T]: ...
 @overload
@@ -357,8 +378,8 @@ def remote(*given: object, **options: Any) -> object:
     Raises:
         TypeError: It decorates something else, a value has the wrong type, or an option
             is unknown.
-        ValueError: A value is out of range, or the function is an ``async def``. The
-            message names the option, its values and the wrong one.
+        ValueError: A value is out of range, or the option is for another kind of
+            function. The message names the option, its values and the wrong one.
 
     Example:
         >>> @actorlib.remote(num_gpus=0.5)
@@ -410,7 +431,7 @@ def _decorated(
             "class. Use .options(...) to change its options"
         )
     if inspect.isfunction(given):
-        return decorated(given, checked_as(FunctionOptions, options))
+        return make_function(given, checked_as(FunctionOptions, options))
     if not inspect.isclass(given):
         raise TypeError(
             "@remote takes a class whose instances become actors, or a function "

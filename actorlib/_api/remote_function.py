@@ -80,9 +80,12 @@ class RemoteFunction(Generic[P, R]):
     ) -> None:
         functools.update_wrapper(cast("Any", self), function, updated=())
         self.__wrapped__ = function
-        self._options = options
         self._origin = origin or self
         self._method = method_of(function)
+        options = options.settled(
+            self._method.name, is_async=self._method.is_async
+        )
+        self._options = options
         self._low, self._high = self._method.low, self._method.high
         self._spec: FunctionSpec | None = None
         self._inside: tuple[tuple[GroupId, bool], FunctionSpec] | None = None
@@ -90,7 +93,7 @@ class RemoteFunction(Generic[P, R]):
         self._engine: Callable[[], Engine] = current_engine
         self._source: CurrentSource[RemoteFunction[P, R]]
         if origin is None:
-            again = functools.partial(_make, function, options)
+            again = functools.partial(make_function, function, options)
             self._source = CurrentSource(function, self, again, is_kept_if_mutable=True)
         else:
             self._engine = origin._engine  # noqa: SLF001  # of this class
@@ -303,7 +306,7 @@ class RemoteFunction(Generic[P, R]):
                 "@remote(max_calls=...) on the function"
             )
         updated = with_given(self._options, with_group_spec(options))
-        return _make(self.__wrapped__, updated, self._origin)
+        return make_function(self.__wrapped__, updated, self._origin)
 
     def _remote(
         self,
@@ -382,7 +385,7 @@ class RemoteFunction(Generic[P, R]):
             return _derived, (self._origin, self._options)
         if found_by_name(function.__module__, function.__qualname__) is self:
             return cast("str", function.__qualname__)
-        return _make, (function, self._options)
+        return make_function, (function, self._options)
 
 
 @public("actorlib")
@@ -446,22 +449,6 @@ class _PartedFunction(RemoteFunction[P, R]):
         return split_result(ref, count, self._method.name) if count else None
 
 
-def decorated(function: object, options: FunctionOptions) -> RemoteFunction[..., Any]:
-    """Makes a remote function of a plain one.
-
-    Raises:
-        ValueError: It is an ``async def``, or an option is for another kind of it.
-    """
-    name = getattr(function, "__name__", repr(function))
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise ValueError(
-            f"{name} is an async def, and a remote function has no event loop: "
-            f"wrap it in a plain function that ends in asyncio.run({name}(...)), or "
-            "make it a method of an actor"
-        )
-    return _make(cast("Callable[..., Any]", function), options)
-
-
 def label_and_options(
     function: RemoteFunction[..., Any],
 ) -> tuple[str, FunctionOptions]:
@@ -487,13 +474,13 @@ def gang_call(
     return method, options, function._engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
-def _make(
+def make_function(
     function: Callable[P, R],
     options: FunctionOptions,
     origin: RemoteFunction[P, R] | None = None,
 ) -> RemoteFunction[P, R]:
     kind: type[RemoteFunction[P, R]] = RemoteFunction
-    if inspect.isgeneratorfunction(cast("object", function)):
+    if method_of(function).is_stream:
         kind = GeneratorFunction
         if options.is_counted:
             kind = _CollectedFunction
@@ -505,4 +492,4 @@ def _make(
 def _derived(
     origin: RemoteFunction[P, R], options: FunctionOptions
 ) -> RemoteFunction[P, R]:
-    return _make(origin.__wrapped__, options, origin)
+    return make_function(origin.__wrapped__, options, origin)

@@ -72,6 +72,7 @@ class CommonKeywords(TypedDict, total=False):
     torch: bool | str
     name: str | None
     runtime_env: RuntimeEnv | None
+    max_concurrency: int | None
     retry_exceptions: bool | Sequence[type[Exception]]
 
 
@@ -135,7 +136,7 @@ class CommonOptions(Options):
         num_cpus: The number of CPUs that an actor holds for life, or a call of a
             function while it runs, 0 or more. Fractions are exact to 1/10 000. Default:
             None, which is 0 for an actor, and for a function 0 if it asks for an
-            accelerator, else 1.
+            accelerator or is an ``async def``, else 1.
         num_gpus: The number of GPUs that an actor holds for life, or a call while it
             runs, 0 or more. A number below 1 is a share of one device; a number above 1
             has to be whole. Default: None, which is 0.
@@ -198,6 +199,11 @@ class CommonOptions(Options):
             and the directory that it works in and imports from. Actors that it makes
             inherit both. Calls of functions with different ones never share a process.
             Default: None, for that of the runtime.
+        max_concurrency: How many calls run at once in one process, 1 or more. The calls
+            of an actor start in the order of their arrival; a class without ``async
+            def`` methods runs them in as many threads. Of functions, only those that
+            are ``async def`` have it. Default: None (or 0). That is 1000 for a class
+            with an ``async def``, 100 for a function that is one, else 1.
         retry_exceptions: The exceptions of a method, or of the function, after which a
             call is sent again, at most ``max_task_retries`` or ``max_retries`` times:
             True for all, or a list of classes. A method of an actor, or one call of it,
@@ -228,6 +234,7 @@ class CommonOptions(Options):
     torch: bool | str = option(check_gang_name, default=False)
     name: str | None = None
     runtime_env: RuntimeEnv | None = None
+    max_concurrency: int | None = option(check_count, 0, default=None)
     retry_exceptions: bool | Sequence[type[Exception]] = option(
         checked_exceptions, default=False
     )
@@ -370,7 +377,6 @@ class ActorKeywords(CommonKeywords, total=False):
 
     near: object
     apart_from: object
-    max_concurrency: int | None
     concurrency_groups: Mapping[str, int] | None
     max_pending_calls: int | None
     max_unread_items: int | None
@@ -405,10 +411,6 @@ class ActorOptions(CommonOptions):
             or on a device that is linked to one. Default: None, for anywhere.
         apart_from: The handle of another actor, or a list of handles. This one is
             placed on other devices than theirs. Default: None, for anywhere.
-        max_concurrency: How many calls run at once, 1 or more. They start in the order
-            of their arrival. A class without ``async def`` methods runs them in as many
-            threads. Default: None (or 0), which is 1000 if a method is an ``async
-            def``, else 1.
         concurrency_groups: Groups of methods by name, each with the number of its calls
             that run at once, 1 or more: ``{"io": 2}``. Methods without a group share
             ``max_concurrency``. A group of plain methods has its own threads; a group
@@ -446,7 +448,6 @@ class ActorOptions(CommonOptions):
     name: str | None = option(check_text, "'counter'", default=None)
     near: object = option(_checked_actors, default=None)
     apart_from: object = option(_checked_actors, default=None)
-    max_concurrency: int | None = option(check_count, 0, default=None)
     concurrency_groups: Mapping[str, int] | None = option(
         checked_counts, "{'io': 2}", default=None
     )

@@ -34,6 +34,8 @@ from actorlib.exceptions import UnknownOptionError
 
 K = TypeVar("K", "ActorOptions", "FunctionOptions")
 
+ASYNC_LIMIT = 100
+"""How many calls of an ``async def`` run at once in one worker by default."""
 _OF_CODE = ("name", "torch", "retry_exceptions")
 """The common options that concern the function and not its process."""
 
@@ -75,8 +77,33 @@ class FunctionOptions(CallTerms, CommonOptions):
     def __post_init__(self) -> None:
         CommonOptions.__post_init__(self)
         devices = {*KINDS, GPU_MEMORY}
-        if self.num_cpus is None and devices.isdisjoint(self.request.amounts):
+        if (
+            self.num_cpus is None
+            and not self.max_concurrency
+            and devices.isdisjoint(self.request.amounts)
+        ):
             object.__setattr__(self, "request", self.amounts(1))
+
+    def settled(self, name: str, *, is_async: bool) -> "FunctionOptions":
+        """Returns the options of a function, which may be an ``async def``.
+
+        Args:
+            name: The name of the function, for messages.
+            is_async: Whether it is an ``async def``.
+
+        Raises:
+            ValueError: It is not, and has max_concurrency.
+        """
+        if is_async:
+            limit = self.max_concurrency or ASYNC_LIMIT
+            return self.updated({"max_concurrency": limit})
+        if self.max_concurrency is not None:
+            raise ValueError(
+                f"{name} is to have max_concurrency={self.max_concurrency}, and one "
+                "process runs only one call of a plain function at a time: make it an "
+                "async def, or set num_cpus=, which limits how many processes run it"
+            )
+        return self
 
     @property
     def needs_rank(self) -> bool:
@@ -114,6 +141,7 @@ class FunctionOptions(CallTerms, CommonOptions):
             env.get("working_dir"),
             group and (group.id, self.placement_group_bundle_index),
             self.placement_group_capture_child_tasks,
+            self.max_concurrency,
         )
 
     @property
@@ -125,6 +153,7 @@ class FunctionOptions(CallTerms, CommonOptions):
             accelerators=self.accelerators,
             enforcement=self.enforcement,
             runtime_env=self.runtime_env,
+            max_concurrency=self.max_concurrency,
         )
 
 

@@ -565,7 +565,10 @@ class WorkerStarter:
             lease = Lease(amounts=definition.runs.amounts)  # of the functions it runs
         environment, features = node.settings(session.number, lease, options)
         threads = environment.get("OMP_NUM_THREADS") or ""
-        is_async = interface.is_async
+        runs_functions = definition.runs is not None
+        is_async = interface.is_async or (
+            runs_functions and options.max_concurrency is not None
+        )
         env = options.runtime_env or {}
         if options.torch:
             own = env.get("env_vars", {})  # the user's values override the ranks
@@ -580,7 +583,7 @@ class WorkerStarter:
             namespace=self._namespace,
             prefix=session.prefix,
             node_id=node.id,
-            runs_functions=definition.runs is not None,
+            runs_functions=runs_functions,
             is_inline=node.is_shared,
             is_async=is_async,
             limits=options.limits(is_async=is_async),

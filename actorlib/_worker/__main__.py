@@ -147,15 +147,16 @@ def serve_function_of(
     config: ActorConfig,
 ) -> Callable[[Start, BlockingChannel], None]:
     """Returns the ``serve`` function of the executor of an actor."""
-    if config.runs_functions:
+    if config.runs_functions and not config.is_async:
         from actorlib._worker.executors import task_executor  # noqa: PLC0415  # on demand
 
         return task_executor.serve
     if config.is_async:
         from actorlib._loops.loop_thread import new_loop  # noqa: PLC0415  # on demand
-        from actorlib._worker.executors import async_executor  # noqa: PLC0415  # serial actors never load it
+        from actorlib._worker.executors import async_executor, async_functions  # noqa: PLC0415  # serial actors never load them
 
-        return lambda start, pipe: async_executor.serve(start, pipe, new_loop())
+        serve_all = (async_functions if config.runs_functions else async_executor).serve
+        return lambda start, pipe: serve_all(start, pipe, new_loop())
     if config.limits:
         from actorlib._worker.executors import threaded_executor  # noqa: PLC0415
 

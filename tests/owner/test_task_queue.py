@@ -39,9 +39,9 @@ def queue() -> Queue:
     return new_queue({CPU: 1})
 
 
-def new_queue(amounts: dict[str, int], *, is_on_device: bool = False) -> Queue:
+def new_queue(amounts: dict[str, int], *, is_per_worker: bool = False) -> Queue:
     demand = Demand(Resources.of(amounts), ANYWHERE)
-    return TaskQueue(NO_SLOTS, demand, ActorOptions(), is_on_device=is_on_device)
+    return TaskQueue(NO_SLOTS, demand, ActorOptions(), is_per_worker=is_per_worker)
 
 
 def entry_of(
@@ -317,7 +317,7 @@ def test_may_fill_slot_when_starts_fail_then_only_with_idle_workers(
     if has_idle:
         queue.idle.append(WorkerLoad())
 
-    assert queue.may_fill_slot(may_start=may_start) is may_fill
+    assert queue.may_fill_slot(may_start=may_start, is_nested=False) is may_fill
 
 
 def test_may_fill_slot_when_every_worker_waits_then_starts_are_tried(
@@ -341,7 +341,7 @@ def test_may_fill_slot_when_calls_ask_for_nothing_then_up_to_a_limit() -> None:
 
 
 def test_count_in_line_when_workers_hold_devices_then_those_that_are_started() -> None:
-    queue = new_queue({"GPU": 1}, is_on_device=True)
+    queue = new_queue({"GPU": 1}, is_per_worker=True)
     worker = WorkerLoad()
     queue.workers[worker] = None
     queue.nested.starting_worker = worker

@@ -12,7 +12,12 @@ from actorlib._options.function_options import FunctionOptions
 from actorlib._options.resources import CPU, GPU_MEMORY
 from actorlib._options.runtime_env import refuse_env
 from actorlib._owner.actors.placement import exclude_unfit
-from actorlib._owner.functions.task_queue import FunctionCode, FunctionEntry, TaskQueue
+from actorlib._owner.functions.task_queue import (
+    MOST_SLOTS,
+    FunctionCode,
+    FunctionEntry,
+    TaskQueue,
+)
 from actorlib._owner.functions.task_slots import GroupSlots, MachineSlots
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.requests.untrusted import load_items
@@ -214,12 +219,14 @@ class FunctionTable:
                 unknown or refusal(scheduler.ledger, label, *demand)
             )
         pools = scheduler.ledger.pools
-        is_on_device = any(name in pools for name in demand.resources.amounts)
+        amounts, is_async = demand.resources.amounts, bool(options.max_concurrency)
+        is_per_worker = any(is_async or name in pools for name in amounts)
         queue: FunctionQueue = TaskQueue(
             slots,
             demand,
-            worker if is_on_device else options.slotless_worker,
-            is_on_device=is_on_device,
+            worker if is_per_worker else options.slotless_worker,
+            is_per_worker=is_per_worker,
+            most_workers=self._machine.parallel if is_async else MOST_SLOTS,
         )
         self._workers.queues[key] = queue
         return queue

@@ -264,7 +264,7 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         if worker.channel is None:
             self._finish(task, worker)  # it was not sent yet
             return
-        if by_force and next(iter(worker.tasks)) is task:
+        if by_force and worker.runs_alone(task):
             worker.is_leaving = True
             if recursive:
                 worker.cancel_children(call, by_force=True)
@@ -293,19 +293,19 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         """Queues the calls of an ended worker again, or fails them."""
         queue, how = worker.queue, worker.supervisor.record.exit or Exit(cause="lost")
         ran, again = worker.lose_tasks(worker.last_call)
-        if ran is not None:
+        for task in reversed(ran):
             # No process can receive the answers of the calls that it has made.
-            worker.cancel_children(ran.number)
+            worker.cancel_children(task.number)
             retries = None
             if not worker.supervisor.record.was_evicted:
                 retries = retries_after_end(
-                    ran, how.cause, can_start_workers=queue.can_run_calls()
+                    task, how.cause, can_start_workers=queue.can_run_calls()
                 )
-            if retries is None and self._is_wanted(ran):
-                self.refuse(ran, _lost_error(ran, worker, how))
+            if retries is None and self._is_wanted(task):
+                self.refuse(task, _lost_error(task, worker, how))
             else:
-                ran.retries = retries or ran.retries
-                again.insert(0, ran)
+                task.retries = retries or task.retries
+                again.insert(0, task)
         for task in again:
             if not self._is_wanted(task):
                 self.refuse(task, self._cancelled_error(task.entry))
@@ -369,4 +369,4 @@ def _describe(_: int, task: FunctionCall) -> tuple[str, CallState]:
     label = task.entry.label
     if task.worker is None:
         return label, "pending_resources"
-    return label, "running" if next(iter(task.worker.tasks)) is task else "queued"
+    return label, "running" if task.worker.runs(task) else "queued"

@@ -38,7 +38,7 @@ QUICK = 1e-3
 MOST_AHEAD = 2e-3
 """Seconds that the calls of one worker may take together."""
 MOST_SLOTS = 512
-"""How many calls without a request run at once."""
+"""How many workers run calls without a request at once."""
 
 
 def prefetch_depth(seconds: float) -> int:
@@ -132,9 +132,11 @@ class FunctionEntry(Generic[W]):
         # A call that ran and was not answered runs again if its process dies. And it
         # is unknown when the reader of a stream lets it go on.
         self.may_prefetch = bool(options.max_retries) and not is_stream
-        limit = options.max_calls
-        on_device = queue is not None and queue.is_on_device
-        self.max_calls = int(on_device) if limit is None else limit
+        self.max_calls = options.max_calls or 0
+        if queue is not None and queue.concurrency:
+            self.may_prefetch = True
+        elif queue is not None and queue.is_per_worker and options.max_calls is None:
+            self.max_calls = 1
 
 
 class Task(Generic[W]):
@@ -199,10 +201,15 @@ class WorkerLoad:
         depth: How many calls it has at most, by the slowest of them.
         call_counts: How many calls it was sent of functions that limit them
             (max_calls).
+        runs_all: Whether it runs all of its calls at once.
+
+    Args:
+        runs_all: Whether it runs all of its calls at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, runs_all: bool = False) -> None:
         self.tasks: dict[Task[Any], None] = {}
+        self.runs_all = runs_all
         self.has_slot = False
         self.is_leaving = False
         self.is_stuck = False
@@ -252,28 +259,41 @@ class WorkerLoad:
         """
         return next((task.entry.label for task in self.tasks), idle)
 
-    def task_that_ran(self, last_call: int) -> Task[Any] | None:
-        """Returns the call that ran when its process ended.
+    def runs(self, task: Task[Any]) -> bool:
+        """Whether a call runs, and does not wait behind another one."""
+        return self.runs_all or next(iter(self.tasks)) is task
+
+    def runs_alone(self, task: Task[Any]) -> bool:
+        """Whether a call runs and no other does."""
+        return self.runs(task) and not (self.runs_all and len(self.tasks) > 1)
+
+    def running_count(self) -> int:
+        return len(self.tasks) if self.runs_all else min(len(self.tasks), 1)
+
+    def tasks_that_ran(self, last_call: int) -> list[Task[Any]]:
+        """Returns the calls that ran when its process ended.
 
         Args:
             last_call: The number of the call that it has begun last; 0 if unknown. If
                 it has no such call, the oldest one ran: its arguments are loaded before
                 it is noted as begun.
         """
-        begun = (task for task in self.tasks if task.number == last_call)
-        return next(begun, None) or next(iter(self.tasks), None)
+        if self.runs_all:
+            return [*self.tasks]
+        begun = [task for task in self.tasks if task.number == last_call]
+        return begun or [*self.tasks][:1]
 
-    def lose_tasks(self, last_call: int) -> tuple[Task[Any] | None, list[Task[Any]]]:
-        """Removes all calls after the end of the process; returns the one that ran.
+    def lose_tasks(self, last_call: int) -> tuple[list[Task[Any]], list[Task[Any]]]:
+        """Removes all calls after the end of the process.
 
         Returns:
-            That call, and the others.
+            The calls that ran, and the others.
         """
-        ran = self.task_that_ran(last_call)
+        ran = self.tasks_that_ran(last_call)
         tasks, self.tasks = self.tasks, {}
         for task in tasks:
             task.worker = None
-        return ran, [task for task in tasks if task is not ran]
+        return ran, [task for task in tasks if task not in ran]
 
     def note_duration(self, number: int, seconds: float) -> None:
         """Notes how long a function takes at present.
@@ -316,7 +336,9 @@ class TaskQueue(Generic[W]):
         slots: Grants slots to its workers.
         demand: The request of a call.
         options: The options of its workers.
-        is_on_device: Whether the workers request everything that a call requests.
+        is_per_worker: Whether the workers request everything that a call requests.
+        concurrency: How many calls one worker runs at once if they are ``async def``,
+            else None.
         cpus: The units of CPUs that a call requests.
         usual: The waiting calls except nested ones.
         nested: The waiting nested calls.
@@ -336,12 +358,15 @@ class TaskQueue(Generic[W]):
         demand: Demand,
         options: ActorOptions,
         *,
-        is_on_device: bool,
+        is_per_worker: bool,
+        most_workers: int = MOST_SLOTS,
     ) -> None:
         self.slots = slots
+        self.concurrency = options.max_concurrency
+        self._most_workers = most_workers
         self.demand = demand
         self.options = options
-        self.is_on_device = is_on_device
+        self.is_per_worker = is_per_worker
         self.cpus = demand.resources.amounts.get(CPU, 0)
         self.usual: Backlog[W] = Backlog(is_nested=False)
         self.nested: Backlog[W] = Backlog(is_nested=True)
@@ -433,8 +458,14 @@ class TaskQueue(Generic[W]):
     def choose(self, task: Task[W]) -> W | None:
         """Chooses a worker that has a slot: a free one, else the least busy.
 
-        A call is sent behind others only while all of them are quick.
+        A call is sent behind others only while all of them are quick. The first worker
+        with room is chosen for a call that runs beside others.
         """
+        if self.concurrency is not None:
+            open_workers = (each for each in self.in_slots if not each.is_leaving)
+            return next(
+                (w for w in open_workers if len(w.tasks) < self.concurrency), None
+            )
         depth = task.entry.code.depth if task.entry.may_prefetch else MIN_DEPTH
         best, least = None, depth
         for worker in self.in_slots:
@@ -451,23 +482,26 @@ class TaskQueue(Generic[W]):
         """Whether a worker runs or is started that does not wait for a result."""
         return any(not worker.is_blocked for worker in self.workers)
 
-    def may_fill_slot(self, *, may_start: bool) -> bool:
+    def may_fill_slot(self, *, may_start: bool, is_nested: bool) -> bool:
         """Whether there is a worker for one more slot.
 
         Args:
             may_start: Whether one more may be started now.
+            is_nested: Whether it is for a nested call, which a running call may wait
+                for.
         """
         if not (self.idle or may_start):
             return False
         if self.is_start_paused and not self.idle and self.can_run_calls():
             return False
         is_counted = bool(self.demand.resources.amounts)
-        return is_counted or len(self.in_slots) < MOST_SLOTS
+        most = MOST_SLOTS if is_nested else self._most_workers
+        return is_counted or len(self.in_slots) < most
 
     def count_in_line(self) -> int:
         """Counts its own requests for slots, or for workers that hold them."""
         usual, nested = self.usual, self.nested
-        if self.is_on_device:
+        if self.is_per_worker:
             usual_start, nested_start = usual.starting_worker, nested.starting_worker
             return (usual_start is not None) + (nested_start is not None)
         return (usual.pending is not None) + (nested.pending is not None)

@@ -78,7 +78,7 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         queue: FunctionQueue,
         supervisor: ActorSupervisor,
     ) -> None:
-        super().__init__()
+        super().__init__(runs_all=queue.concurrency is not None)
         loop = supervisor.ended.get_loop()
         WorkerRoute.__init__(self, supervisor.record, loop, supervisor.idle)
         self.queue = queue
@@ -161,10 +161,11 @@ class TaskWorker(WorkerLoad, WorkerRoute):
 
     def under_way(self) -> tuple[str, ...]:
         refused = self.channel.refused if self.channel is not None else 0
-        ran = self.task_that_ran(self.last_call)
-        if ran is None or len(self.tasks) <= refused:
+        if len(self.tasks) <= refused:
             return ()
-        return (ran.entry.code.label,)
+        return tuple(
+            task.entry.code.label for task in self.tasks_that_ran(self.last_call)
+        )
 
 
 class IdleWorkers:
@@ -224,7 +225,7 @@ class IdleWorkers:
 
     def make_room(self) -> None:
         """Ends workers that hold a device, as a request waits that may need it."""
-        for worker in [worker for worker in self._workers if worker.queue.is_on_device]:
+        for worker in [worker for worker in self._workers if worker.queue.is_per_worker]:
             self._dismiss(worker)
 
     def end(self, worker: TaskWorker, why: str) -> None:
@@ -292,7 +293,7 @@ class StuckCallMonitor:
     def _check(self) -> None:
         self.is_watching = False
         for worker in self._workers:
-            if len(worker.tasks) < 2:
+            if len(worker.tasks) < 2 or worker.runs_all:
                 continue
             self.is_watching = True
             if worker.answer_count == worker.answers_before and not worker.is_stuck:

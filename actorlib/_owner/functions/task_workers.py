@@ -153,7 +153,11 @@ class TaskWorkers:
         worker.begin(task)
         if worker.channel is not None:  # else it waits for the worker to be ready
             worker.write(task, worker.channel)
-        if len(worker.tasks) > 1 and not self._stuck_calls.is_watching:
+        if (
+            len(worker.tasks) > 1
+            and not worker.runs_all
+            and not self._stuck_calls.is_watching
+        ):
             self._stuck_calls.watch()
 
     def _feed_all(self) -> None:
@@ -174,9 +178,9 @@ class TaskWorkers:
         """Returns a worker for a call: a free, a new, or one with quick calls."""
         best = queue.choose(task)
         if best is not None:
-            if not best.tasks:
+            if not best.tasks or (best.runs_all and not _others_wait_for(queue)):
                 return best
-            if not _has_cpus(best):
+            if best.runs_all or not _has_cpus(best):
                 best = None
         backlog, new = queue.nested if task.is_nested else queue.usual, None
         if backlog.pending is None:  # else they are in line for one already
@@ -191,9 +195,9 @@ class TaskWorkers:
         self, queue: FunctionQueue, backlog: Backlog[TaskWorker], label: str
     ) -> TaskWorker | None:
         """Assigns a further worker to a free slot, or requests one."""
-        if queue.is_on_device:
+        if queue.is_per_worker:
             return self._start_on_device(queue, backlog, label)
-        if not self._may_fill_slot(queue):
+        if not self._may_fill_slot(queue, backlog):
             return None
         pending = queue.slots.acquire(label, is_nested=backlog.is_nested)
         if pending.done():
@@ -215,9 +219,15 @@ class TaskWorkers:
 
         self._long_waits.add(pending, label, explain, label, is_one_of_many=True)
 
-    def _may_fill_slot(self, queue: FunctionQueue) -> bool:
-        may_start = self._starting < self._parallel
-        return queue.may_fill_slot(may_start=may_start) and queue.slots.error() is None
+    def _may_fill_slot(
+        self, queue: FunctionQueue, backlog: Backlog[TaskWorker]
+    ) -> bool:
+        return (
+            queue.may_fill_slot(
+                may_start=self._starting < self._parallel, is_nested=backlog.is_nested
+            )
+            and queue.slots.error() is None
+        )
 
     def _slot_granted(
         self, queue: FunctionQueue, backlog: Backlog[TaskWorker], pending: PendingLease
@@ -250,7 +260,9 @@ class TaskWorkers:
         self, queue: FunctionQueue, backlog: Backlog[TaskWorker], label: str
     ) -> TaskWorker | None:
         """Starts a worker that holds devices itself, and so requests them itself."""
-        if backlog.starting_worker is not None or not self._may_fill_slot(queue):
+        if backlog.starting_worker is not None or not self._may_fill_slot(
+            queue, backlog
+        ):
             return None
         worker = self._start(queue, label, is_nested=backlog.is_nested)
         placement = worker.supervisor.placement
@@ -291,14 +303,14 @@ class TaskWorkers:
     def _free_slot(self, worker: TaskWorker) -> None:
         """Frees the slot of an idle worker."""
         queue, is_leaving = worker.queue, worker.is_leaving
-        if queue.is_on_device:
+        if queue.is_per_worker:
             is_leaving = is_leaving or not _has_cpus(worker) or _others_wait(queue)
         else:
             self._leave_slot(worker)
         if is_leaving:
             self._dismiss(worker, "it has run what it was started for")
             return
-        if not queue.is_on_device:
+        if not queue.is_per_worker:
             queue.idle.append(worker)
         self.idle.add(worker)
 
@@ -333,7 +345,7 @@ class TaskWorkers:
         )
         worker = self.by_id[supervisor.record.id]
         queue.workers[worker] = None
-        if not queue.is_on_device:
+        if not queue.is_per_worker:
             self._starting += 1
         supervisor.ready().add_done_callback(lambda ready: self._started(worker, ready))
         memory = queue.demand.resources.amounts.get(MEMORY)
@@ -366,7 +378,7 @@ class TaskWorkers:
 
     def _started(self, worker: TaskWorker, ready: asyncio.Future[None]) -> None:
         queue, how = worker.queue, worker.supervisor.record.exit
-        if not queue.is_on_device:
+        if not queue.is_per_worker:
             self._starting -= 1
         if ready.cancelled():
             pass
@@ -426,7 +438,7 @@ class TaskWorkers:
         if worker.is_blocked and not worker.tasks:
             self._end_wait(worker)  # it was cancelled, and did not wait for its CPUs
         if worker.tasks:
-            if queue.waiting_count and worker.may_be_filled:
+            if queue.waiting_count and (worker.runs_all or worker.may_be_filled):
                 self.feed(queue)
             return
         if worker.is_closed:
@@ -455,7 +467,7 @@ class TaskWorkers:
         self.idle.count_blocked(1)
         if len(worker.tasks) > 1:
             worker.tell((RETURN_UNSTARTED,))
-        if not queue.is_on_device:
+        if not queue.is_per_worker:
             queue.take_from_slot(worker)
         lease = _lease_of(worker)
         if lease is not None and {CPU} == {*lease.amounts}:
@@ -472,7 +484,8 @@ class TaskWorkers:
         The newest one is probably the very call that is waited for. The oldest one may
         belong to another call that waits, and again more calls would have begun.
         """
-        if not (queue.nested.waiting and self._may_fill_slot(queue)):
+        nested = queue.nested
+        if not (nested.waiting and self._may_fill_slot(queue, nested)):
             return False
         task = queue.take_newest_nested()
         if task is not None:
@@ -511,7 +524,7 @@ class TaskWorkers:
             _set_lease(worker, lease)
         if lease is not None:
             queue.slots.mark_transient(lease)
-        if not queue.is_on_device:
+        if not queue.is_per_worker:
             queue.put_in_slot(worker)
         worker.tell((RESUME, worker.wait_number))
 
@@ -531,7 +544,7 @@ class TaskWorkers:
             WorkerGroupInfo(
                 resources=described(*queue.demand),
                 waiting=queue.waiting_count,
-                running=sum(bool(worker.tasks) for worker in queue.workers),
+                running=sum(worker.running_count() for worker in queue.workers),
                 blocked=sum(worker.is_blocked for worker in queue.workers),
                 pids=tuple(worker.supervisor.pid for worker in queue.workers),
                 host_memory=tuple(
@@ -557,11 +570,11 @@ class TaskWorkers:
 
 
 def _lease_of(worker: TaskWorker) -> Lease | None:
-    return worker.supervisor.record.lease if worker.queue.is_on_device else worker.lease
+    return worker.supervisor.record.lease if worker.queue.is_per_worker else worker.lease
 
 
 def _set_lease(worker: TaskWorker, lease: Lease | None) -> None:
-    if worker.queue.is_on_device:
+    if worker.queue.is_per_worker:
         worker.supervisor.record.lease = lease
     else:
         worker.lease = lease
@@ -570,10 +583,15 @@ def _set_lease(worker: TaskWorker, lease: Lease | None) -> None:
 def _has_cpus(worker: TaskWorker) -> bool:
     """Whether a worker has the CPUs that a call requests, and has not lent them."""
     queue = worker.queue
-    lease = worker.supervisor.record.lease if queue.is_on_device else worker.lease
+    lease = worker.supervisor.record.lease if queue.is_per_worker else worker.lease
     if lease is None:
-        return queue.is_on_device  # it is started with them
+        return queue.is_per_worker  # it is started with them
     return not queue.cpus or CPU in lease.amounts
+
+
+def _others_wait_for(queue: FunctionQueue) -> bool:
+    """Whether other requests wait, perhaps for what a worker of the queue holds."""
+    return queue.is_per_worker and _others_wait(queue)
 
 
 def _others_wait(queue: FunctionQueue) -> bool:

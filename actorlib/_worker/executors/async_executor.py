@@ -456,13 +456,15 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
             method = find_method(self._coroutines.instance, name)
         except AttributeError:  # the call itself reports it
             method = None
-        is_async = inspect.iscoroutinefunction(method)
-        is_async = is_async or inspect.isasyncgenfunction(method)
+        is_async = self._is_async(method)
         gate = self._gates.of(name) if is_async or self._limits_plain else None
         self._method_kinds[name] = is_async, gate
         if is_async and gate is not None and self._is_single:
             self._async_gates[name] = gate
         return is_async, gate
+
+    def _is_async(self, method: object) -> bool:
+        return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
 
     def _start_call(self, frame: Frame, gate: Gate | None, is_async: bool) -> None:  # noqa: FBT001  # the hot path
         if is_async and frame[0] == STREAM_ACK:

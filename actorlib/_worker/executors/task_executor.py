@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.engine import Engine, set_engine
 from actorlib._shm.running_calls import MARK
-from actorlib._wire.function_code import ADD_FUNCTION
+from actorlib._wire.function_code import ADD_FUNCTION, label_of
 from actorlib._wire.messages import (
     BLOCKED,
     CALL,
@@ -119,11 +119,6 @@ class FunctionTiming:
             return None
         self._reported[function] = longest
         return longest
-
-
-def _label_of(name: str) -> str:
-    # Removes the number before the name, which only the owner uses.
-    return name.partition(":")[2]
 
 
 def serve(start: Start, pipe: BlockingChannel) -> None:
@@ -290,7 +285,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         current: The call whose code runs and may be interrupted, or 0.
     """
 
-    _label_of = staticmethod(_label_of)
+    _label_of = staticmethod(label_of)
 
     def __init__(self, client: TaskOwnerClient, *, is_inline: bool) -> None:
         super().__init__(client, client.inbox.streams, client.inbox.cancelled)
@@ -452,7 +447,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
 
     def function_name(self, label: str) -> str:
         for name, function in self.functions.items():
-            if name.partition(":")[2] == label:
+            if label_of(name) == label:
                 return f"{function.__module__}.{function.__qualname__}"
         return label
 
