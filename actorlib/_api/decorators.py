@@ -22,7 +22,11 @@ from typing import (
 from actorlib._api.actor_handle import ActorHandle, pin_of
 from actorlib._api.bindings import CurrentSource, found_by_name
 from actorlib._api.group_options import with_current_group, with_group_spec
-from actorlib._api.remote_function import GeneratorFunction, RemoteFunction, make_function
+from actorlib._api.remote_function import (
+    GeneratorFunction,
+    RemoteFunction,
+    make_function,
+)
 from actorlib._base.public import public
 from actorlib._base.validation import options_by_word
 from actorlib._core.engine import ActorSpec, HandlePin, current_engine

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -82,9 +81,7 @@ class RemoteFunction(Generic[P, R]):
         self.__wrapped__ = function
         self._origin = origin or self
         self._method = method_of(function)
-        options = options.settled(
-            self._method.name, is_async=self._method.is_async
-        )
+        options = options.settled(self._method.name, is_async=self._method.is_async)
         self._options = options
         self._low, self._high = self._method.low, self._method.high
         self._spec: FunctionSpec | None = None

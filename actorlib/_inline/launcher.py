@@ -31,7 +31,7 @@ import logging
 import os
 import socket
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from contextvars import Context
 from typing import TYPE_CHECKING, final
 
@@ -42,7 +42,6 @@ from actorlib._processes.fd_limit import FdLimit
 from actorlib._processes.launcher import ProcessExit
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._worker.__main__ import exit_code_of, serve_function_of
-from actorlib._worker.executors import async_executor
 from actorlib._worker.executors.group_loops import close
 from actorlib._worker.startup import ExecutorThreads, read_start
 
@@ -244,11 +243,11 @@ def serve(
     Raises:
         BaseException: The reason of its end; EOFError if the owner is gone.
     """
-    if not start.config.is_async:
-        serve_function_of(start.config)(start, pipe)
-        return
-    loop = new_loop()
-    try:
-        async_executor.serve(start, pipe, loop)
-    finally:
-        close(loop)
+    with ExitStack() as stack:
+
+        def make_loop() -> asyncio.AbstractEventLoop:
+            loop = new_loop()
+            stack.callback(close, loop)
+            return loop
+
+        serve_function_of(start.config, make_loop)(start, pipe)

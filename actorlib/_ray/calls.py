@@ -6,12 +6,15 @@ places. A call of a function is a Ray task, which runs in any free process.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import itertools
 import math
 import os
 import time
 import weakref
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._core.current_call import deadline_of, running
@@ -57,7 +60,13 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
+    from collections.abc import (
+        AsyncGenerator,
+        Callable,
+        Generator,
+        Iterator,
+        Mapping,
+    )
 
     from actorlib._core.current_call import Deadline
     from actorlib._futures.object_ref import ObjectRef
@@ -432,9 +441,38 @@ def _entered(source: PickledValue, sent: CallMessage) -> Generator[Callable[...,
     try:
         enter_call(next(_numbers), sent, sent.name)
         function = unpickle_value(source)
-        yield getattr(function, "__wrapped__", function)
+        yield _as_plain(getattr(function, "__wrapped__", function))
     except Exception as error:  # noqa: BLE001  # the user's code
         where = f"{sent.name} (pid {os.getpid()})"
         raise failure_of(error, where, sent.retried) from None
     finally:
         running.set(before)
+
+
+def _as_plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a plain function for an ``async def``: a Ray worker has no loop."""
+    if inspect.iscoroutinefunction(function):
+        return lambda *args, **kwargs: asyncio.run(function(*args, **kwargs))
+    if inspect.isasyncgenfunction(function):
+        return partial(_items_of, function)
+    return function
+
+
+def _items_of(
+    function: Callable[..., AsyncGenerator[Any]], *args: Any, **kwargs: Any
+) -> Iterator[Any]:
+    items = function(*args, **kwargs)
+
+    async def next_item() -> Any:
+        return await anext(items)
+
+    with asyncio.Runner() as runner:
+        try:
+            while True:
+                try:
+                    item = runner.run(next_item())
+                except StopAsyncIteration:
+                    return
+                yield item
+        finally:
+            runner.run(items.aclose())

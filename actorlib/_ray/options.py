@@ -44,7 +44,8 @@ PASSED = (
 """Options that Ray has by the same name, with the same meaning."""
 
 HANDLED: Mapping[str, str] = {
-    "max_concurrency": "Ray's, for plain classes; for others the host counts",
+    "max_concurrency": "Ray's, for plain classes; for others the host counts; of a "
+    "function, each call has a worker of its own",
     "concurrency_groups": "Ray's, when the class is declared; for others the host",
     "max_unread_items": "Ray's, by another name, for plain classes",
     "backpressure": "Ray's, by another name, for plain classes and functions",

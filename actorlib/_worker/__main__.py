@@ -30,6 +30,7 @@ from actorlib._worker.startup import prepare, read_start
 from actorlib.exceptions import EnforcementRefused
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
     from actorlib._wire.actor_config import ActorConfig
@@ -144,9 +145,14 @@ def _run_actor(pipe: BlockingChannel, title: ProcessTitle | None) -> None:
 
 
 def serve_function_of(
-    config: ActorConfig,
+    config: ActorConfig, make_loop: Callable[[], AbstractEventLoop] | None = None
 ) -> Callable[[Start, BlockingChannel], None]:
-    """Returns the ``serve`` function of the executor of an actor."""
+    """Returns the ``serve`` function of the executor of a worker.
+
+    Args:
+        config: The configuration of the worker.
+        make_loop: Creates its event loop if it needs one; None for the usual loop.
+    """
     if config.runs_functions and not config.is_async:
         from actorlib._worker.executors import task_executor  # noqa: PLC0415  # on demand
 
@@ -156,7 +162,8 @@ def serve_function_of(
         from actorlib._worker.executors import async_executor, async_functions  # noqa: PLC0415  # serial actors never load them
 
         serve_all = (async_functions if config.runs_functions else async_executor).serve
-        return lambda start, pipe: serve_all(start, pipe, new_loop())
+        make_loop = make_loop or new_loop
+        return lambda start, pipe: serve_all(start, pipe, make_loop())
     if config.limits:
         from actorlib._worker.executors import threaded_executor  # noqa: PLC0415
 

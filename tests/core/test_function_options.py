@@ -22,7 +22,7 @@ from actorlib._options.group_spec import GroupSpec
 from actorlib.exceptions import UnknownOptionError
 
 if typing.TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
 
 
 SPEC = GroupSpec(bundles=({"GPU": 1}, {"GPU": 1}))
@@ -133,9 +133,7 @@ def test_function_when_no_runtime_is_there_then_runtime_error() -> None:
         add.remote(1)
 
 
-@pytest.mark.parametrize(
-    "name", ["max_restarts", "max_concurrency", "lifetime", "near", "num_return"]
-)
+@pytest.mark.parametrize("name", ["max_restarts", "lifetime", "near", "num_return"])
 def test_an_unknown_option_is_refused(name: str) -> None:
     with pytest.raises(UnknownOptionError, match=f"{name}=1"):
         add.options(**{name: 1})  # type: ignore[arg-type]
@@ -165,21 +163,6 @@ def test_max_calls_belongs_to_the_decorator() -> None:
     with pytest.raises(ValueError, match="max_calls"):
         add.options(max_calls=1)  # type: ignore[call-arg]
     assert actorlib.remote(max_calls=2)(plain)
-
-
-def test_an_async_function_is_refused_with_advice() -> None:
-    async def late() -> None: ...
-
-    with pytest.raises(ValueError, match=r"asyncio\.run\(late"):
-        actorlib.remote(late)
-
-
-def test_an_async_generator_is_refused_with_advice() -> None:
-    async def late() -> AsyncIterator[int]:
-        yield 1
-
-    with pytest.raises(ValueError, match="late is an async def"):
-        actorlib.remote(late)
 
 
 def test_streaming_and_backpressure_are_for_generators() -> None:
@@ -285,6 +268,7 @@ OTHER_WORKERS: dict[str, dict[str, Any]] = {
     "mps_thread_percentage": {"mps_thread_percentage": 50},
     "device_memory_overuse": {"device_memory_overuse": "kill"},
     "runtime_env": {"runtime_env": {"env_vars": {"A": "1"}}},
+    "max_concurrency": {"max_concurrency": 5},
 }
 """Options of a process, each with a value that needs another process."""
 

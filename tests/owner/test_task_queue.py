@@ -326,18 +326,18 @@ def test_may_fill_slot_when_every_worker_waits_then_starts_are_tried(
     worker_in_slot(queue).is_blocked = True
     queue.is_start_paused = True
 
-    assert queue.may_fill_slot(may_start=True)
+    assert queue.may_fill_slot(may_start=True, is_nested=False)
 
 
 def test_may_fill_slot_when_calls_ask_for_nothing_then_up_to_a_limit() -> None:
     queue = new_queue({})
     for _ in range(MOST_SLOTS - 1):
         worker_in_slot(queue)
-    assert queue.may_fill_slot(may_start=True)
+    assert queue.may_fill_slot(may_start=True, is_nested=False)
 
     worker_in_slot(queue)
 
-    assert not queue.may_fill_slot(may_start=True)
+    assert not queue.may_fill_slot(may_start=True, is_nested=False)
 
 
 def test_count_in_line_when_workers_hold_devices_then_those_that_are_started() -> None:
@@ -363,12 +363,12 @@ def test_worker_when_it_ended_then_the_call_that_it_began_last_ran(
     for call in tasks:
         worker.begin(call)
 
-    found, others = worker.lose_tasks(last_call)
+    [found], others = worker.lose_tasks(last_call)
 
     assert found is tasks[ran - 1]
     assert others == [call for call in tasks if call is not found]
     assert {call.worker for call in tasks} == {None}
-    assert worker.lose_tasks(last_call) == (None, [])
+    assert worker.lose_tasks(last_call) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,16 @@ def anything(text: str) -> Any:
 
 
 @actorlib.remote
+async def fetch(address: str) -> bytes:
+    return address.encode()
+
+
+@actorlib.remote(max_concurrency=10)
+async def chunks(address: str) -> AsyncIterator[bytes]:
+    yield address.encode()
+
+
+@actorlib.remote
 def labelled(text: str, *numbers: int) -> dict[str, int]:
     return dict.fromkeys(text, sum(numbers))
 
@@ -86,6 +96,10 @@ async def use() -> None:
     assert_type(letters.remote("a"), ObjectRefGenerator[str])
     assert_type([await ref async for ref in lines.remote("a")], list[str])
     assert_type(letters.options(backpressure=2).remote("a"), ObjectRefGenerator[str])
+    assert_type(await fetch.remote("a"), bytes)
+    assert_type(await fetch.options(max_concurrency=2).remote("a"), bytes)
+    assert_type(fetch.map(["a"]), Results[bytes])
+    assert_type(chunks.remote("a"), ObjectRefGenerator[bytes])
     assert_type(await anything.remote("a"), Any)
     async for ref in anything.options(num_cpus=1).remote("a"):  # it may yield
         assert_type(await ref, Any)
@@ -119,6 +133,7 @@ async def reject() -> None:
     add.remote(1, scale="2")  # rejected
     half.remote(1)  # rejected
     letters.remote(1)  # rejected
+    fetch.remote(1)  # rejected
     letters.options(backpresure=1)  # rejected
     half.options(max_calls=1)  # rejected
     common.options(num_cpu=1)  # rejected

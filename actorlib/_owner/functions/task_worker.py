@@ -225,7 +225,9 @@ class IdleWorkers:
 
     def make_room(self) -> None:
         """Ends workers that hold a device, as a request waits that may need it."""
-        for worker in [worker for worker in self._workers if worker.queue.is_per_worker]:
+        for worker in [
+            worker for worker in self._workers if worker.queue.is_per_worker
+        ]:
             self._dismiss(worker)
 
     def end(self, worker: TaskWorker, why: str) -> None:

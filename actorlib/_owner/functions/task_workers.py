@@ -570,7 +570,9 @@ class TaskWorkers:
 
 
 def _lease_of(worker: TaskWorker) -> Lease | None:
-    return worker.supervisor.record.lease if worker.queue.is_per_worker else worker.lease
+    return (
+        worker.supervisor.record.lease if worker.queue.is_per_worker else worker.lease
+    )
 
 
 def _set_lease(worker: TaskWorker, lease: Lease | None) -> None:
