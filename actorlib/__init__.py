@@ -2,24 +2,24 @@
 
 Importing it loads neither msgpack nor a vendor's SDK; ``init()`` does. A name is loaded
 when it is first used: the template imports this package too, seldom needs a name, and
-has to fork the first worker soon.
+has to fork the first worker soon. The types of values that functions return, and of
+options, are in ``actorlib.types``.
 """
 
 import importlib as _importlib
 import typing as _typing
 
-from actorlib import exceptions
+from actorlib import types  # loaded, so that pickles refer to its classes by name
 
 if _typing.TYPE_CHECKING:
-    from actorlib._api.actor_handle import ActorHandle, ActorMethod
+    from actorlib import exceptions
+    from actorlib._api.actor_handle import ActorHandle
     from actorlib._api.actor_lookup import get_actor, list_actors, list_named_actors
     from actorlib._api.actor_pool import ActorPool
     from actorlib._api.as_completed import as_completed
     from actorlib._api.batching import batch
-    from actorlib._api.call_batch import Batch
-    from actorlib._api.decorators import ActorClass, remote
-    from actorlib._api.group_options import PlacementGroupSchedulingStrategy
-    from actorlib._api.inspection import Failure, inspect_serializability
+    from actorlib._api.decorators import remote
+    from actorlib._api.inspection import inspect_serializability
     from actorlib._api.pipeline import map_unordered
     from actorlib._api.placement_group import (
         PlacementGroup,
@@ -30,52 +30,16 @@ if _typing.TYPE_CHECKING:
         remove_placement_group,
     )
     from actorlib._api.queue import Queue
-    from actorlib._api.remote_function import GeneratorFunction, RemoteFunction
-    from actorlib._api.replicas import ReplicaInfo, Replicas
+    from actorlib._api.replicas import Replicas
     from actorlib._api.results import Results
-    from actorlib._api.typed_methods import TypedGenerator, TypedMethod, method, typed
-    from actorlib._api.waiting import Waiting, wait
+    from actorlib._api.typed_methods import method, typed
+    from actorlib._api.waiting import wait
     from actorlib._core.propagation import propagate
-    from actorlib._core.runtime_context import RuntimeContext
     from actorlib._core.serializers import deregister_serializer, register_serializer
     from actorlib._executor import Executor
-    from actorlib._features.recording.runtime_trace import Trace
     from actorlib._futures.object_ref import ObjectRef
     from actorlib._futures.stream_reader import ObjectRefGenerator
-    from actorlib._options.actor_options import (
-        ActorKeywords,
-        ActorOptions,
-        CommonKeywords,
-    )
-    from actorlib._options.call_options import CallKeywords, CallOptions, MethodKeywords
-    from actorlib._options.function_options import (
-        CallingKeywords,
-        FunctionKeywords,
-        FunctionOptions,
-    )
-    from actorlib._options.group_spec import GroupId
     from actorlib._options.hooks import close, setup
-    from actorlib._options.runtime_env import RuntimeEnv
-    from actorlib._options.runtime_options import RuntimeKeywords, RuntimeOptions
-    from actorlib._options.shares import ActorShare, DeviceShare
-    from actorlib._rows.snapshot import (
-        ActorInfo,
-        AllCalls,
-        BundleInfo,
-        CallInfo,
-        CallState,
-        ClientInfo,
-        DemandInfo,
-        DeviceInfo,
-        Filter,
-        GroupInfo,
-        LogLine,
-        ObjectInfo,
-        ObjectOrder,
-        ObjectStoreInfo,
-        Snapshot,
-        WorkerGroupInfo,
-    )
     from actorlib._runtime import (
         Runtime,
         attach,
@@ -93,60 +57,16 @@ if _typing.TYPE_CHECKING:
     )
 
 _LATE = {
-    "ActorClass": "_api.decorators",
     "ActorHandle": "_api.actor_handle",
-    "ActorInfo": "_rows.snapshot",
-    "ActorKeywords": "_options.actor_options",
-    "ActorMethod": "_api.actor_handle",
-    "ActorOptions": "_options.actor_options",
     "ActorPool": "_api.actor_pool",
-    "ActorShare": "_options.shares",
-    "AllCalls": "_rows.snapshot",
-    "Batch": "_api.call_batch",
-    "BundleInfo": "_rows.snapshot",
-    "CallInfo": "_rows.snapshot",
-    "CallKeywords": "_options.call_options",
-    "CallOptions": "_options.call_options",
-    "CallState": "_rows.snapshot",
-    "CallingKeywords": "_options.function_options",
-    "ClientInfo": "_rows.snapshot",
-    "CommonKeywords": "_options.actor_options",
-    "DemandInfo": "_rows.snapshot",
-    "DeviceInfo": "_rows.snapshot",
-    "DeviceShare": "_options.shares",
     "Executor": "_executor",
-    "Failure": "_api.inspection",
-    "Filter": "_rows.snapshot",
-    "FunctionKeywords": "_options.function_options",
-    "FunctionOptions": "_options.function_options",
-    "GeneratorFunction": "_api.remote_function",
-    "GroupId": "_options.group_spec",
-    "GroupInfo": "_rows.snapshot",
-    "MethodKeywords": "_options.call_options",
     "ObjectRef": "_futures.object_ref",
     "ObjectRefGenerator": "_futures.stream_reader",
-    "LogLine": "_rows.snapshot",
-    "ObjectInfo": "_rows.snapshot",
-    "ObjectOrder": "_rows.snapshot",
-    "ObjectStoreInfo": "_rows.snapshot",
     "PlacementGroup": "_api.placement_group",
-    "PlacementGroupSchedulingStrategy": "_api.group_options",
     "Queue": "_api.queue",
-    "RemoteFunction": "_api.remote_function",
-    "ReplicaInfo": "_api.replicas",
     "Replicas": "_api.replicas",
     "Results": "_api.results",
     "Runtime": "_runtime",
-    "RuntimeContext": "_core.runtime_context",
-    "RuntimeEnv": "_options.runtime_env",
-    "RuntimeKeywords": "_options.runtime_options",
-    "RuntimeOptions": "_options.runtime_options",
-    "Snapshot": "_rows.snapshot",
-    "Trace": "_features.recording.runtime_trace",
-    "TypedGenerator": "_api.typed_methods",
-    "TypedMethod": "_api.typed_methods",
-    "Waiting": "_api.waiting",
-    "WorkerGroupInfo": "_rows.snapshot",
     "as_completed": "_api.as_completed",
     "attach": "_runtime",
     "batch": "_api.batching",
@@ -186,60 +106,16 @@ _LATE = {
 __version__ = "0.2.0"
 
 __all__ = [
-    "ActorClass",
     "ActorHandle",
-    "ActorInfo",
-    "ActorKeywords",
-    "ActorMethod",
-    "ActorOptions",
     "ActorPool",
-    "ActorShare",
-    "AllCalls",
-    "Batch",
-    "BundleInfo",
-    "CallInfo",
-    "CallKeywords",
-    "CallOptions",
-    "CallState",
-    "CallingKeywords",
-    "ClientInfo",
-    "CommonKeywords",
-    "DemandInfo",
-    "DeviceInfo",
-    "DeviceShare",
     "Executor",
-    "Failure",
-    "Filter",
-    "FunctionKeywords",
-    "FunctionOptions",
-    "GeneratorFunction",
-    "GroupId",
-    "GroupInfo",
-    "LogLine",
-    "MethodKeywords",
-    "ObjectInfo",
-    "ObjectOrder",
     "ObjectRef",
     "ObjectRefGenerator",
-    "ObjectStoreInfo",
     "PlacementGroup",
-    "PlacementGroupSchedulingStrategy",
     "Queue",
-    "RemoteFunction",
-    "ReplicaInfo",
     "Replicas",
     "Results",
     "Runtime",
-    "RuntimeContext",
-    "RuntimeEnv",
-    "RuntimeKeywords",
-    "RuntimeOptions",
-    "Snapshot",
-    "Trace",
-    "TypedGenerator",
-    "TypedMethod",
-    "Waiting",
-    "WorkerGroupInfo",
     "__version__",
     "as_completed",
     "attach",
@@ -274,6 +150,7 @@ __all__ = [
     "setup",
     "shutdown",
     "typed",
+    "types",
     "wait",
 ]
 
@@ -283,8 +160,21 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
+    if name == "exceptions":
+        return _importlib.import_module("actorlib.exceptions")
     if name not in _LATE:
-        raise AttributeError(f"module 'actorlib' has no attribute {name!r}")
+        return _moved(name)
     value: object = getattr(_importlib.import_module(f"actorlib.{_LATE[name]}"), name)
     globals()[name] = value
     return value
+
+
+def _moved(name: str) -> object:
+    """Returns a type by its name before 0.3, and warns; AttributeError for others."""
+    new_name = "MapResult" if name == "Batch" else name
+    if not name[:1].isupper() or new_name not in types.__all__:
+        raise AttributeError(f"module 'actorlib' has no attribute {name!r}")
+    _importlib.import_module("actorlib._base.stack_frames").warn_old_name(
+        f"actorlib.{name}", f"actorlib.types.{new_name}"
+    )
+    return getattr(types, new_name)

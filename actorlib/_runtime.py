@@ -837,7 +837,7 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
         reinit: If True, a runtime that runs in this process is ended when this one
             starts, even if its Runtime object is gone. Default: False.
         **options: The resources and the settings of the runtime, by name.
-            ``help(actorlib.RuntimeOptions)`` describes each option.
+            ``help(actorlib.types.RuntimeOptions)`` describes each option.
 
     Returns:
         The Runtime, not started yet.

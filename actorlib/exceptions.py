@@ -270,7 +270,7 @@ class ActorError(ActorlibError):
         self.actor_id = actor_id
 
 
-class SuspendError(ActorlibError, RuntimeError):
+class SuspendError(ActorError, RuntimeError):
     """An actor cannot be suspended, or resumed; it is as it was before."""
 
 

@@ -186,7 +186,7 @@ def measure_actorlib(**told: Any) -> Figures:
     load = Load(**told)
 
     async def measured() -> Figures:
-        options: Any = {"share_above": load.above} if load.above else {}
+        options: Any = {"shared_memory_threshold": load.above} if load.above else {}
         async with actorlib.init(object_store_memory=8 << 30, **options):
             sink = actorlib.remote(Sink).remote()
 

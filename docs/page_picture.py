@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from selenium import webdriver
 
-from actorlib import ActorInfo, DeviceInfo, ObjectStoreInfo, Snapshot
 from actorlib._queries.processes import Usage
 from actorlib._queries.protocol import OK, VERSION, Answer
 from actorlib._queries.rows import Status
@@ -26,6 +25,7 @@ from actorlib._web.application import Application
 from actorlib._web.guard import Admission
 from actorlib._web.uvicorn_server import QuietServer
 from actorlib._web.watch import Watch
+from actorlib.types import ActorInfo, DeviceInfo, ObjectStoreInfo, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from types import TracebackType
 
-    from actorlib._api.call_batch import Batch
+    from actorlib._api.call_batch import MapResult
     from actorlib._api.pipeline import PoolRaises, PoolReturns
     from actorlib._futures.stream_reader import StreamReader, UntypedResult
     from actorlib._options.call_options import CallKeywords
@@ -58,7 +58,7 @@ _CHUNK_SIZE = 256
 """The default number of calls in a chunk of a map."""
 
 
-@public("actorlib")
+@public("actorlib.types")
 class ActorMethod(Generic[P, R]):
     """A method of a remote actor; ``.remote(...)`` calls it.
 
@@ -126,11 +126,11 @@ class ActorMethod(Generic[P, R]):
     @overload
     def map(
         self, /, *iterables: Iterable[Any], **options: Unpack[PoolRaises]
-    ) -> Batch[R]: ...
+    ) -> MapResult[R]: ...
     @overload
     def map(
         self, /, *iterables: Iterable[Any], **options: Unpack[PoolReturns]
-    ) -> Batch[R | Exception]: ...
+    ) -> MapResult[R | Exception]: ...
     def map(
         self,
         /,
@@ -140,7 +140,7 @@ class ActorMethod(Generic[P, R]):
         progress: bool | str = False,
         on_error: Literal["raise", "return"] = "raise",
         return_exceptions: bool = False,
-    ) -> Batch[Any]:
+    ) -> MapResult[Any]:
         """Calls the method for each item, with many calls in one frame.
 
         The results are those of ``[method.remote(item) for item in items]``, in order.
@@ -188,7 +188,7 @@ class ActorMethod(Generic[P, R]):
             >>> await counter.add.map([1, 2, 3], chunksize=2)
             [1, 3, 6]
         """
-        from actorlib._api.call_batch import Batch  # noqa: PLC0415  # few map
+        from actorlib._api.call_batch import MapResult  # noqa: PLC0415  # few map
         from actorlib._api.pipeline import map_options  # noqa: PLC0415  # few map
 
         if not iterables:
@@ -202,7 +202,7 @@ class ActorMethod(Generic[P, R]):
             return_exceptions=return_exceptions,
         )
         call = self._chunk_caller(len(iterables), stops=not checked.returns_errors)
-        return Batch(iterables, call, checked)
+        return MapResult(iterables, call, checked)
 
     def _chunk_caller(
         self, width: int, *, stops: bool
@@ -233,7 +233,8 @@ class ActorMethod(Generic[P, R]):
 
         Args:
             **options: The options of the calls, by name. With None, the option of the
-                class applies. ``help(actorlib.CallOptions)`` describes each option.
+                class applies. ``help(actorlib.types.CallOptions)`` describes each
+                option.
 
         Returns:
             Another method of the same actor; this one does not change.
@@ -703,7 +704,8 @@ class ActorHandle(Generic[T]):
             await pin.engine.kill(pin.actor_id)
 
     def __dir__(self) -> list[str]:
-        return sorted({*BUILT_IN, *self.__pin.interface.methods})
+        own = ("share", "suspend", "resume")
+        return sorted({*own, *self.__pin.interface.methods})
 
     def __repr__(self) -> str:
         pin = self.__pin

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 R_co = TypeVar("R_co", covariant=True)
 
 
-@public("actorlib")
-class Batch(MapResults[R_co]):
+@public("actorlib.types")
+class MapResult(MapResults[R_co]):
     """The results of many calls of one method, in the order of the calls.
 
     Write ``results = await batch``, or ``async for result in batch`` for each as soon
@@ -75,7 +75,7 @@ class Batch(MapResults[R_co]):
 
     def __repr__(self) -> str:
         total, done = self._calls.counts()
-        return f"<Batch, {done} of {total} chunks done>"
+        return f"<MapResult, {done} of {total} chunks done>"
 
     def __aiter__(self) -> Results[R_co]:
         """Iterates over all results."""
@@ -135,7 +135,7 @@ class Batch(MapResults[R_co]):
 class _Replay(Results[R_co]):
     """Iterates over the results of a batch from the first one on."""
 
-    def __init__(self, batch: Batch[R_co]) -> None:
+    def __init__(self, batch: MapResult[R_co]) -> None:
         super().__init__(batch._progress)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
         self._batch = batch
         self._place = 0

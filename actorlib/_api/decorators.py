@@ -60,7 +60,7 @@ T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 
-@public("actorlib")
+@public("actorlib.types")
 class ActorClass(Generic[P, T]):
     """A class whose instances are actors, made by ``.remote(...)``.
 
@@ -185,7 +185,7 @@ class ActorClass(Generic[P, T]):
 
         Args:
             **options: The changed options of its actors, by name.
-                ``help(actorlib.ActorOptions)`` describes each option.
+                ``help(actorlib.types.ActorOptions)`` describes each option.
 
         Returns:
             Another actor class; this one does not change.
@@ -372,8 +372,8 @@ def remote(*given: object, **options: Any) -> object:
     Args:
         *given: The class, or the function.
         **options: The options of each actor, or of each call of the function, by name.
-            ``help(actorlib.ActorOptions)`` describes each option of a class, and
-            ``help(actorlib.FunctionOptions)`` each option of a function.
+            ``help(actorlib.types.ActorOptions)`` describes each option of a class, and
+            ``help(actorlib.types.FunctionOptions)`` each option of a function.
 
     Returns:
         An ActorClass, a RemoteFunction or, for a generator, a GeneratorFunction; with

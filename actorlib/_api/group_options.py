@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Options = TypeVar("Options", "ActorOptions", "FunctionOptions")
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True)
 class PlacementGroupSchedulingStrategy:
     """The placement group of an actor, as in Ray: for ``scheduling_strategy=``.
@@ -48,7 +48,7 @@ class PlacementGroupSchedulingStrategy:
         ...     def ping(self):
         ...         return "pong"
         >>> group = actorlib.placement_group([{"GPU": 1}])
-        >>> where = actorlib.PlacementGroupSchedulingStrategy(group)
+        >>> where = actorlib.types.PlacementGroupSchedulingStrategy(group)
         >>> await Model.options(scheduling_strategy=where).remote().ping.remote()
         'pong'
     """

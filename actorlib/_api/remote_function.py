@@ -53,7 +53,7 @@ B = TypeVar("B")
 C = TypeVar("C")
 
 
-@public("actorlib")
+@public("actorlib.types")
 class RemoteFunction(Generic[P, R]):
     """A function whose calls run in other processes, made by ``.remote(...)``.
 
@@ -278,8 +278,8 @@ class RemoteFunction(Generic[P, R]):
 
         Args:
             **options: The changed options of its calls, by name.
-                ``help(actorlib.FunctionOptions)`` describes each option; ``max_calls``
-                is only for ``@remote``.
+                ``help(actorlib.types.FunctionOptions)`` describes each option;
+                ``max_calls`` is only for ``@remote``.
 
         Returns:
             Another remote function; this one does not change.
@@ -385,7 +385,7 @@ class RemoteFunction(Generic[P, R]):
         return make_function, (function, self._options)
 
 
-@public("actorlib")
+@public("actorlib.types")
 class GeneratorFunction(RemoteFunction[P, R]):
     """A remote generator: a call returns a stream of refs.
 

@@ -78,7 +78,7 @@ def pause_before(failures: int) -> float:
     return min(_SHORTEST_PAUSE * 2.0 ** min(failures - 1, 20), _LONGEST_PAUSE)
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaInfo:
     """The state of one replica.

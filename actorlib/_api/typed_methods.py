@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         ) -> BoundGenerator[P, R, C]: ...
 
 
-@public("actorlib")
+@public("actorlib.types")
 class TypedMethod(Generic[S, P, R, C]):
     """The type of a method under ``@method``; at run time it is a plain function."""
 
@@ -77,7 +77,7 @@ class TypedMethod(Generic[S, P, R, C]):
         def __call__(self, instance: S, /, *args: P.args, **kwargs: P.kwargs) -> C: ...
 
 
-@public("actorlib")
+@public("actorlib.types")
 class TypedGenerator(Generic[S, P, R, C]):
     """The type of a generator under ``@method``; at run time it is a function."""
 
@@ -138,8 +138,9 @@ def method(*given: object, **options: Any) -> object:
 
     Args:
         *given: The method.
-        **options: The options of its calls, by name. ``help(actorlib.CallOptions)``
-            describes each option; ``name`` is only for single calls.
+        **options: The options of its calls, by name.
+            ``help(actorlib.types.CallOptions)`` describes each option; ``name`` is only
+            for single calls.
 
     Returns:
         The same plain method, which may still be called on an instance. To a type

@@ -80,7 +80,7 @@ class WaitRequest(NamedTuple):
 Steps: TypeAlias = Generator[WaitRequest, None, T]
 
 
-@public("actorlib")
+@public("actorlib.types")
 class Waiting(Generic[T]):
     """A result that takes time: await it or, where no loop runs, ``get()`` it.
 

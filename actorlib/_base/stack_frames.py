@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -111,4 +113,16 @@ def is_library(file: str) -> bool:
     return (
         file.startswith((_STANDARD, OWN_FILES, "<frozen"))
         or f"{os.sep}site-packages{os.sep}" in file
+    )
+
+
+def warn_old_name(old: str, new: str) -> None:
+    """Warns that a name will be removed, at the line of the user's code that has it."""
+    level, frame = 2, sys._getframe(1)  # noqa: SLF001  # the documented way
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FILES):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(
+        f"{old} is {new} now, and the old name will be removed in 0.5",
+        DeprecationWarning,
+        stacklevel=level - 1,
     )

@@ -26,6 +26,7 @@ from typing import (
 )
 from typing import get_origin as origin_of
 
+from actorlib._base.stack_frames import warn_old_name
 from actorlib.exceptions import UnknownOptionError
 
 if TYPE_CHECKING:
@@ -44,14 +45,18 @@ T = TypeVar("T")
 
 
 def option(
-    check: Callable[..., object], *args: object, default: T, rays_name: str = ""
+    check: Callable[..., object],
+    *args: object,
+    default: T,
+    rays_name: str = "",
+    old_name: str = "",
 ) -> T:
     """Makes a field of a dataclass of options that is checked if the user sets it.
 
     The check is called with the name of the option, the value and ``args``. It raises
     an error, or returns the value to store; None stores the user's value.
     """
-    metadata = {"check": (check, args), "rays_name": rays_name}
+    metadata = {"check": (check, args), "rays_name": rays_name, "old_name": old_name}
     return field(default=default, metadata=metadata)
 
 
@@ -83,9 +88,12 @@ class Options:
             TypeError: A value has the wrong type.
             ValueError: A value is out of range.
         """
-        names = options_by_word(cls)
+        kind: type = cls
+        names, old_names = options_by_word(kind), _layout(kind).old_names
         for word, value in given.items():
-            if word not in names:
+            if word in old_names:
+                warn_old_name(f"{word}=", f"{names[word]}=")
+            elif word not in names:
                 raise UnknownOptionError(
                     f"{word}={value!r} is not an option of {cls.subject}. "
                     f"{advice_on_options(cls, word)}"
@@ -160,42 +168,52 @@ class _Layout(NamedTuple):
     Attributes:
         names: The names of the options.
         by_word: The same names, by each name that users may write.
+        old_names: Names that will be removed.
         checks: For each option with a check: its name, its default, the check and the
             check's further arguments.
     """
 
     names: tuple[str, ...]
     by_word: Mapping[str, str]
+    old_names: frozenset[str]
     checks: tuple[tuple[str, object, Any, tuple[object, ...]], ...]
 
 
 @cache
 def _layout(kind: Any) -> _Layout:
     by_word: dict[str, str] = {}
+    old_names: set[str] = set()
     checks: list[tuple[str, object, Any, tuple[object, ...]]] = []
     options = [f for f in fields(kind) if f.init]
     for field_ in options:
         name = field_.name
         by_word[name] = name
         by_word[field_.metadata.get("rays_name") or name] = name
+        if old_name := field_.metadata.get("old_name"):
+            by_word[old_name] = name
+            old_names.add(old_name)
         if "check" in field_.metadata:
             check, args = field_.metadata["check"]
             if args is None:
                 args = (words_of(kind, name),)
             checks.append((name, field_.default, check, args))
-    return _Layout(tuple(f.name for f in options), by_word, tuple(checks))
+    names = tuple(f.name for f in options)
+    return _Layout(names, by_word, frozenset(old_names), tuple(checks))
 
 
-def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
+    """Returns one of the words that are allowed, in upper or lower case."""
     if not isinstance(value, str):
         raise TypeError(
             f"{name} takes one of {', '.join(map(repr, allowed))}, not {value!r} "
             f"({type(value).__name__})"
         )
-    if value not in allowed:
-        raise ValueError(
-            f"{name} takes one of {', '.join(map(repr, allowed))}, not {value!r}"
-        )
+    for word in allowed:
+        if word.lower() == value.lower():
+            return word
+    raise ValueError(
+        f"{name} takes one of {', '.join(map(repr, allowed))}, not {value!r}"
+    )
 
 
 def check_text(name: str, value: object, example: str) -> None:

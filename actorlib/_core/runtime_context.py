@@ -39,7 +39,7 @@ class CallLookup(Protocol):
 _OF_ENGINES = frozenset({"captures", "group", "own", "process"})
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContext:
     """The place where code is running: its actor, its call and its devices.

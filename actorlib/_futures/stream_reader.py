@@ -30,7 +30,7 @@ from actorlib._loops.loop_thread import run_on_loop_of
 from actorlib.exceptions import ProtocolError, TaskCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from actorlib._futures.flow_control import Bounds
     from actorlib._options.callee import Callee
@@ -524,6 +524,19 @@ class ObjectRefGenerator(Generic[R]):
                 ) from error
         return ref
 
+    def values(self) -> StreamValues[R]:
+        """Returns the values of the items instead of their refs.
+
+        Example:
+            >>> @actorlib.remote
+            ... def squares(n):
+            ...     for x in range(n):
+            ...         yield x * x
+            >>> [value async for value in squares.remote(4).values()]
+            [0, 1, 4, 9]
+        """
+        return StreamValues(self)
+
     def __aiter__(self) -> Self:
         """Returns the generator itself."""
         return self
@@ -650,6 +663,28 @@ if TYPE_CHECKING:
         """
 
         def __iter__(self) -> Iterator[ObjectRef[Any]]: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # one of the two
+
+
+@public("actorlib.types")
+class StreamValues(Generic[R]):
+    """The values of a stream: ``async for``, or ``for`` in plain methods of actors.
+
+    It is what ``stream.values()`` returns. The next value is taken after the code that
+    uses one, as with the refs.
+    """
+
+    def __init__(self, stream: ObjectRefGenerator[R]) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[R]:
+        """Yields the values; blocks this thread until each is there."""
+        for ref in self._stream:
+            yield ref.get()
+
+    async def __aiter__(self) -> AsyncIterator[R]:
+        """Yields the values as they arrive."""
+        async for ref in self._stream:
+            yield await ref
 
 
 def reader_of(generator: ObjectRefGenerator[Any]) -> StreamReader:

@@ -49,7 +49,7 @@ LOOPED_LIMIT = 1000
 # The options that actors and functions share.
 
 
-@public("actorlib")
+@public("actorlib.types")
 class CommonKeywords(TypedDict, total=False):
     """The keywords of ``@remote(...)`` that functions and classes share."""
 
@@ -371,7 +371,7 @@ def _check_wishes(options: CommonOptions) -> None:
 # Actors.
 
 
-@public("actorlib")
+@public("actorlib.types")
 class ActorKeywords(CommonKeywords, total=False):
     """The keywords of ``@remote(...)`` and ``.options(...)``: see ActorOptions."""
 
@@ -400,7 +400,7 @@ def _checked_actors(name: str, value: object) -> tuple[bytes, ...]:
     )
 
 
-@public("actorlib")
+@public("actorlib.types")
 @with_shared_texts
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorOptions(CommonOptions):

@@ -5,11 +5,11 @@ keywords of users, and in a dataclass, which the engines read. A test keeps the 
 equal.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence  # types of options
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypedDict, TypeVar
 
 from actorlib._base.public import public
+from actorlib._base.stack_frames import warn_old_name
 from actorlib._base.validation import (
     Options,
     check_bool,
@@ -38,7 +38,7 @@ class CallTermKeywords(TypedDict, total=False):
     timeout: float | None
 
 
-@public("actorlib")
+@public("actorlib.types")
 class MethodKeywords(CallTermKeywords, total=False):
     """The keywords of ``@method(...)``."""
 
@@ -47,7 +47,7 @@ class MethodKeywords(CallTermKeywords, total=False):
     retry_exceptions: bool | Sequence[type[Exception]] | None
 
 
-@public("actorlib")
+@public("actorlib.types")
 class CallKeywords(MethodKeywords, total=False):
     """The keywords of ``handle.ping.options(...)``."""
 
@@ -59,14 +59,8 @@ def _checked_count_of_refs(name: str, value: object) -> object:
     if not isinstance(value, str):
         check_count(name, value, 0)
         return value
-    check_one_of(name, value, ("streaming", "dynamic"))
-    if value == "dynamic":
-        warnings.warn(
-            f'{name}="dynamic" is deprecated: a generator streams its items '
-            'without it, as with "streaming"',
-            DeprecationWarning,
-            stacklevel=9,
-        )
+    if check_one_of(name, value, ("streaming", "dynamic")) == "dynamic":
+        warn_old_name(f'{name}="dynamic"', f'{name}="streaming"')
     return "streaming"
 
 
@@ -175,7 +169,7 @@ class CallTerms(Options):
                 )
 
 
-@public("actorlib")
+@public("actorlib.types")
 @with_shared_texts
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions(CallTerms):

@@ -40,21 +40,21 @@ _OF_CODE = ("name", "torch", "retry_exceptions")
 """The common options that concern the function and not its process."""
 
 
-@public("actorlib")
+@public("actorlib.types")
 class CallingKeywords(CommonKeywords, CallTermKeywords, total=False):
     """The keywords of ``f.options(...)``: all but ``max_calls``."""
 
     max_retries: int
 
 
-@public("actorlib")
+@public("actorlib.types")
 class FunctionKeywords(CallingKeywords, total=False):
     """The keywords of ``@remote(...)`` on a function: see FunctionOptions."""
 
     max_calls: int | None
 
 
-@public("actorlib")
+@public("actorlib.types")
 @with_shared_texts
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionOptions(CallTerms, CommonOptions):

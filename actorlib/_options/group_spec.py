@@ -23,7 +23,7 @@ ANY_BUNDLE = -1
 
 GroupId = NewType("GroupId", bytes)
 """The id of a placement group."""
-GroupId.__module__ = "actorlib"
+GroupId.__module__ = "actorlib.types"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +50,13 @@ class GroupSpec:
         bundles, amounts = _checked(self.bundles)
         object.__setattr__(self, "bundles", bundles)
         object.__setattr__(self, "amounts", amounts)
-        if self.strategy not in STRATEGIES:
+        strategy = str(self.strategy).upper()
+        if strategy not in STRATEGIES:
             raise ValueError(
                 f"strategy takes one of {', '.join(map(repr, STRATEGIES))}, not "
                 f"{self.strategy!r}"
             )
+        object.__setattr__(self, "strategy", strategy)
         if not isinstance(cast("object", self.name), str):
             raise ValueError(  # noqa: TRY004  # what Ray raises
                 f"name takes a string, for example 'trainers', not {self.name!r} "

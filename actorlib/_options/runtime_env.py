@@ -15,7 +15,7 @@ from actorlib.exceptions import UnsupportedOptionError
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 
-@public("actorlib")
+@public("actorlib.types")
 class RuntimeEnv(TypedDict, total=False):
     """The keys of ``runtime_env``.
 

@@ -28,7 +28,7 @@ from actorlib._options.shares import (
 )
 
 
-@public("actorlib")
+@public("actorlib.types")
 class RuntimeKeywords(TypedDict, total=False):
     """The keywords of ``init(...)``: see RuntimeOptions."""
 
@@ -52,7 +52,7 @@ class RuntimeKeywords(TypedDict, total=False):
     namespace: str
     object_store_memory: float | str | None
     object_store_full: Literal["spill", "fail"]
-    share_above: int
+    shared_memory_threshold: int
     actor_history: int
     device_memory_overuse: OveruseAction
     runtime_env: RuntimeEnv | None
@@ -124,7 +124,7 @@ def check_runtime_name(option: str, name: object) -> None:
         )
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeOptions(Options):
     """The options of a runtime: what it has, and how it behaves.
@@ -135,7 +135,7 @@ class RuntimeOptions(Options):
             ``"ray"`` runs them on a cluster. Inline, ``preload``, ``start_method``,
             ``mask_form`` and ``log_to_driver`` have no effect. On Ray, ``devices``,
             ``preload``, ``start_method``, ``mask_form``, ``object_store_full``,
-            ``share_above``, ``actor_history``, ``device_memory``,
+            ``shared_memory_threshold``, ``actor_history``, ``device_memory``,
             ``device_memory_overuse`` and ``memory_threshold`` have no effect, and an
             existing cluster has its own amounts. Default: None, for the engine in the
             variable ``ACTORLIB_ENGINE``, else local.
@@ -215,8 +215,8 @@ class RuntimeOptions(Options):
         object_store_full: What happens to a large value if the shared memory is full:
             ``"spill"`` sends it through a pipe, with a warning once; ``"fail"`` raises
             ObjectStoreFullError. Default: ``"spill"``.
-        share_above: The size in bytes from which a value goes into shared memory, 1 or
-            more. Default: 262144.
+        shared_memory_threshold: The size in bytes from which a value goes into shared
+            memory, 1 or more. Default: 262144.
         actor_history: How many dead actors without a handle stay listed, 0 or more. The
             latest are kept. Default: 1000.
         device_memory_overuse: What happens if an actor uses more of a GPU's memory than
@@ -273,7 +273,9 @@ class RuntimeOptions(Options):
     namespace: str = option(check_text, "'training'", default="default")
     object_store_memory: float | str | None = option(_check_bytes, default=None)
     object_store_full: Literal["spill", "fail"] = choice(default="spill")
-    share_above: int = option(check_count, 1, default=256 * 1024)
+    shared_memory_threshold: int = option(
+        check_count, 1, default=256 * 1024, old_name="share_above"
+    )
     actor_history: int = option(check_count, 0, default=1000)
     device_memory_overuse: OveruseAction = option(check_overuse_action, default="warn")
     runtime_env: RuntimeEnv | None = None

@@ -35,7 +35,7 @@ def check_overuse_action(name: str, value: object) -> None:
         )
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceShare:
     """An actor's share of one device, and its enforcement.
@@ -73,7 +73,7 @@ class DeviceShare:
         )
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorShare:
     """An actor's shares of devices: ``handle.share``. False if it has none.

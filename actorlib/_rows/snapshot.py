@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorInfo:
     """The state of one actor.
@@ -117,7 +117,7 @@ class ActorInfo:
         return html_of(table([heads, cells], rows))
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
     """A line that an actor or a function has printed, or a record that it has logged.
@@ -168,7 +168,7 @@ class LogPage(NamedTuple):
     number: int
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
     """One device that a runtime may grant.
@@ -190,7 +190,7 @@ class DeviceInfo:
     is_logical: bool
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientInfo:
     """One client: a program that is attached to a runtime.
@@ -206,7 +206,7 @@ class ClientInfo:
     attached_at: float
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleInfo:
     """One bundle of a placement group.
@@ -228,7 +228,7 @@ class BundleInfo:
     device_nbytes: dict[str, int | None] = field(default_factory=dict[str, int | None])
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupInfo:
     """One placement group.
@@ -265,7 +265,7 @@ function's process; it runs. It is ``sent`` if queued and running calls cannot b
 distinguished: on Ray, and over links."""
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallInfo:
     """One unanswered call.
@@ -305,7 +305,7 @@ class CallInfo:
     deadline: float | None = None
 
 
-@public("actorlib")
+@public("actorlib.types")
 class AllCalls(NamedTuple):
     """The unanswered calls, including those that only workers know.
 
@@ -320,7 +320,7 @@ class AllCalls(NamedTuple):
     silent: tuple[str, ...] = ()
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectStoreInfo:
     """The shared memory for large values.
@@ -345,7 +345,7 @@ ObjectOrder: TypeAlias = Literal["size", "age"]
 """The order of objects: the largest first, or the oldest first."""
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectInfo:
     """One entry of the object store.
@@ -381,7 +381,7 @@ class ObjectInfo:
     age: float | None = None
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandInfo:
     """A request of several waiting actors or calls, all of them the same.
@@ -397,7 +397,7 @@ class DemandInfo:
     is_infeasible: bool
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroupInfo:
     """The calls of functions that request the same resources.
@@ -421,7 +421,7 @@ class WorkerGroupInfo:
     host_memory: tuple[int | None, ...] = ()
 
 
-@public("actorlib")
+@public("actorlib.types")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The state of a runtime at one moment.

@@ -621,7 +621,7 @@ def unsendable_error(
     )
 
 
-@public("actorlib")
+@public("actorlib.types")
 class Failure(NamedTuple):
     """An object that cannot be sent, although all of its members can be.
 

@@ -73,7 +73,7 @@ def init(address: str | None = None, **options: Any) -> Context:
             it: see ``actorlib.attach``. Then only ``namespace`` may be set. With
             ``engine="ray"``, the address of the cluster: see ``actorlib.init``.
             ``"local"`` and None start a runtime in this process. Default: None.
-        **options: The options of the runtime. ``help(actorlib.RuntimeOptions)``
+        **options: The options of the runtime. ``help(actorlib.types.RuntimeOptions)``
             describes each option. None leaves the default. Options of Ray for its
             dashboard, its logs or its own processes have no effect, and are logged.
         ignore_reinit_error: If True and a runtime is running already, that one is used,

@@ -92,8 +92,8 @@ def checked_init(
             close = closest_names(name, names - _REFUSED.keys() - _NOTED, 3)
             hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
             raise UnknownInitOptionError(
-                f"init() has no option {name!r}.{hint} help(actorlib.RuntimeOptions) "
-                "describes all options"
+                f"init() has no option {name!r}.{hint} "
+                "help(actorlib.types.RuntimeOptions) describes all options"
             )
     for name, reason in _REFUSED.items():
         if given.get(name):

@@ -23,12 +23,12 @@ from actorlib.exceptions import TaskCancelledError, UnsupportedOptionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actorlib import ActorClass
     from actorlib._api.actor_handle import ActorHandle
     from actorlib._api.remote_function import RemoteFunction
     from actorlib._core.runtime_context import RuntimeContext
     from actorlib._futures.object_ref import ObjectRef
     from actorlib._futures.stream_reader import ObjectRefGenerator
+    from actorlib.types import ActorClass
 
 T = TypeVar("T")
 W = TypeVar("W", bound="ObjectRef[Any] | ObjectRefGenerator[Any]")

@@ -56,7 +56,11 @@ OPTIONS = {
         *["restart_window", "restart_backoff", "runtime_env", "grace"],
     ],
     "Start of workers": ["preload", "start_method"],
-    "Shared memory": ["object_store_memory", "object_store_full", "share_above"],
+    "Shared memory": [
+        "object_store_memory",
+        "object_store_full",
+        "shared_memory_threshold",
+    ],
     "Observation": [
         *["log_to_driver", "log_level", "control", "dashboard", "middleware"],
         "actor_history",

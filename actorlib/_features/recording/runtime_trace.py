@@ -29,7 +29,7 @@ LONGEST_TRACE: Final = 3600.0
 """The longest time of a trace in seconds."""
 
 
-@public("actorlib")
+@public("actorlib.types")
 @final
 class Trace:
     """Records a runtime while the block runs; made by ``runtime.trace()``.

@@ -201,20 +201,22 @@ class ActorSupervisor:
         Raises:
             SuspendError: It cannot be suspended.
         """
-        record, suspension = self.record, self._suspension
+        record, suspension, why = self.record, self._suspension, ""
         if record.state is ActorState.DEAD:
             raise self.died()
         if record.state not in (ActorState.ALIVE, ActorState.SUSPENDED):
-            raise SuspendError(
-                f"{record.title} is {record.state.value}: it is suspended when it is "
-                "ready, so await its handle first"
+            why = (
+                f"is {record.state.value}: it is suspended when it is ready, so await "
+                "its handle first"
             )
-        if self._ends_for:
-            raise SuspendError(f"{record.title} is about to end: {self._ends_for}")
-        if record.lease is not None and (
-            why := self._starter.node.checkpoint_fault(record.lease, record.options)
+        elif self._ends_for:
+            why = f"is about to end: {self._ends_for}"
+        elif record.lease is not None and (
+            fault := self._starter.node.checkpoint_fault(record.lease, record.options)
         ):
-            raise SuspendError(f"{record.title} cannot be suspended: {why}")
+            why = f"cannot be suspended: {fault}"
+        if why:
+            raise SuspendError(f"{record.title} {why}", actor_id=record.id.hex())
         if suspension is None:
             from actorlib._owner.actors.suspension import Suspension  # noqa: PLC0415  # few ask
 

@@ -128,7 +128,7 @@ class Suspension:
             SuspendError: It is being resumed.
         """
         if self.phase is Phase.RESTORING:
-            raise SuspendError(
+            raise self._error(
                 f"{self._record.title} is being resumed: await that, and suspend it "
                 "then"
             )
@@ -142,6 +142,9 @@ class Suspension:
             self._suspended.notify()
         return done
 
+    def _error(self, message: str) -> SuspendError:
+        return SuspendError(message, actor_id=self._record.id.hex())
+
     def resume(self) -> asyncio.Future[None]:
         """Resumes the actor, or joins a resumption that has begun.
 
@@ -153,7 +156,7 @@ class Suspension:
             SuspendError: It is being suspended.
         """
         if self.phase is Phase.SAVING:
-            raise SuspendError(
+            raise self._error(
                 f"{self._record.title} is being suspended: await that, and resume it "
                 "then"
             )
@@ -258,7 +261,7 @@ class Suspension:
     def _go_on(self, why: str) -> None:
         self._move(Phase.ACTIVE)
         self._router.let_go()
-        self._suspended.notify(partial(SuspendError, why))
+        self._suspended.notify(partial(self._error, why))
         self._resumed.notify()
 
     # Resuming.
@@ -284,7 +287,7 @@ class Suspension:
             self._move(Phase.SUSPENDED)
             placement.set_aside()
             why = f"{record.title} is not resumed: {error}. It stays suspended"
-            self._resumed.notify(partial(SuspendError, why))
+            self._resumed.notify(partial(self._error, why))
             return
         self._move(Phase.ACTIVE)
         placement.returns_to = None
@@ -300,7 +303,7 @@ class Suspension:
         self._placement.give_back()
         self._move(Phase.SUSPENDED)
         message = f"{self._record.title} is not resumed: {why}"
-        self._resumed.notify(partial(SuspendError, message))
+        self._resumed.notify(partial(self._error, message))
 
     def _begin(
         self, phase: Phase, work: Callable[[], Coroutine[Any, Any, None]]

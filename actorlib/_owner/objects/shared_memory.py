@@ -239,4 +239,4 @@ class ObjectStore:
 def settings_of(options: RuntimeOptions) -> SharingOptions:
     """Returns how large values are sent in a runtime."""
     spills = options.object_store_full == "spill"
-    return SharingOptions(share_above=options.share_above, spills=spills)
+    return SharingOptions(share_above=options.shared_memory_threshold, spills=spills)

@@ -13,15 +13,10 @@ from actorlib._script_runtime import SCRIPT
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from actorlib import (
-        ActorClass,
-        ActorHandle,
-        PlacementGroup,
-        RemoteFunction,
-        Snapshot,
-    )
+    from actorlib import ActorHandle, PlacementGroup
     from actorlib._core.runtime_context import RuntimeContext
     from actorlib._rows.snapshot import CallInfo, Filter
+    from actorlib.types import ActorClass, RemoteFunction, Snapshot
 
 __all__ = [
     "ActorState",
