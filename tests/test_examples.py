@@ -73,6 +73,17 @@ Ada's request was cancelled
 3
 True
 """,
+    "async_functions.py": r"""
+4950 in 1 process
+\[\('A', \[0\]\), \('B', \[0\]\), \('C', \[0\]\)\]
+\['line 0', 'line 1', 'line 2'\]
+45
+""",
+    "executor.py": r"""
+42
+\[0, 1, 4, 9, 16\]
+\[0, 2, 4, 6, 8\]
+""",
     "on_a_cluster.py": r"""
 2262 primes below 20000
 """,
