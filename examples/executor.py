@@ -21,10 +21,9 @@ def main() -> None:
 
 async def serve() -> None:
     """Uses one where a library takes an executor, within a runtime of a program."""
-    async with actorlib.init(num_cpus=2):
-        async with actorlib.Executor(num_cpus=1) as executor:
-            loop = asyncio.get_running_loop()
-            print(await loop.run_in_executor(executor, area, 6, 7))
+    async with actorlib.init(num_cpus=2), actorlib.Executor(num_cpus=1) as executor:
+        loop = asyncio.get_running_loop()
+        print(await loop.run_in_executor(executor, area, 6, 7))
 
 
 if __name__ == "__main__":
