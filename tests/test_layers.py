@@ -11,6 +11,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -43,45 +44,14 @@ SUBPACKAGES = read_plan()
 IMPORT_ACTORLIB = {"blocking", "_cli", "__main__", "_pytest_plugin"}
 """The subpackages that may import ``actorlib`` itself, as users do."""
 
-PURE = {
-    "_api": "gang_calls map_window",
-    "_cli": "actor_columns completion_scripts top_figures top_page top_screen",
-    "_options": (
-        "actor_options call_options callee function_options group_spec hooks "
-        "interface kinds resources runtime_env runtime_options shares"
-    ),
-    "_base": "deadlines ids labels public validation value",
-    "_futures": "flow_control",
-    "_rows": "rows snapshot tables",
-    "_web": "address looks",
-    "_queries": "protocol rows",
-    "_enforcement": "caps tiers draining gpu_processes",
-    "_features.frameworks": "tier",
-    "_features.memory_monitor": "policy",
-    "_features.mps": "decisions",
-    "_features.watchdog": "judgement resident",
-    "_owner.actors": "actor_record exit_reason names restart_policy",
-    "_owner.calls": "call_policy call_table calls_under_way mailbox",
-    "_owner.requests": "deadlocks",
-    "_owner.observation": "log_tail",
-    "_owner.objects": "refcount",
-    "_owner.functions": "task_queue",
-    "_ray": "connection_errors deadlines errors options",
-    "_scheduler": (
-        "backtracking bundle_arrangement bundle_packing bundle_spreading "
-        "bundles candidates catalogue device_pool explain free_buckets ledger "
-        "overtaking request topology wait_queue"
-    ),
-    "_shm": "allocator",
-    "_wire": "codec forkserver_protocol messages ordering worker_messages",
-    "_worker.executors": "concurrency_groups",
-    "_worker.template": "demand",
-    "_worker.links": "outgoing_links",
-    "accelerators": "base masks types",
-    "blocking": "_options",
-    "": "exceptions",
-    "_features.recording": "trace_events",
-}
+DATA = tomllib.loads(
+    (Path(__file__).parent / "data" / "structure.toml").read_text(encoding="utf-8")
+)
+PURE = [
+    f"{package}.{file}".strip(".")
+    for package, files in DATA["pure"].items()
+    for file in files.split()
+]
 """What decides from values alone: time, chance and the system come in as arguments."""
 
 IMPURE = {
@@ -213,14 +183,9 @@ def test_ray_when_looked_for_then_one_file_imports_it() -> None:
 
 
 def test_pure_file_when_it_imports_then_nothing_that_acts() -> None:
-    pure = [
-        f"{package}.{file}".strip(".")
-        for package, files in PURE.items()
-        for file in files.split()
-    ]
     broken = {
         f"{name} -> {found}"
-        for name in pure
+        for name in PURE
         for found in imports_of(name)
         if found.split(".")[0] in IMPURE
     }
@@ -242,56 +207,24 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
 # Import budgets.
 
 
-HEAVY = "numpy pynvml ray rich torch uvloop"
-ENGINES = "actorlib._inline actorlib._owner actorlib._ray actorlib._worker"
-BUDGETS = {
-    "import actorlib": (
-        f"{ENGINES} actorlib._wire actorlib._scheduler actorlib.accelerators "
-        f"actorlib._api actorlib._runtime asyncio msgpack cloudpickle {HEAVY}"
-    ),
-    "import actorlib; actorlib.remote, actorlib.init, actorlib.run": (
-        f"{ENGINES} actorlib._wire actorlib._scheduler actorlib.accelerators "
-        f"msgpack cloudpickle {HEAVY}"
-    ),
-    "import actorlib.blocking": (
-        f"{ENGINES} actorlib.accelerators msgpack cloudpickle {HEAVY}"
-    ),
-    "import actorlib._worker.executors.serial_executor": (
-        f"actorlib._owner actorlib.accelerators {HEAVY}"
-    ),
-    "import actorlib._worker.executors.async_executor": (
-        f"actorlib._owner actorlib.accelerators {HEAVY}"
-    ),
-    "import actorlib._worker.template.forkserver\n"
-    "import actorlib._worker.executors.serial_executor": (
-        "actorlib._api actorlib._runtime actorlib._worker.executors.async_executor "
-        f"actorlib._owner actorlib.accelerators {HEAVY}"
-    ),
-    "import actorlib._features.frameworks.worker, actorlib._features.mps.worker, "
-    "actorlib._features.cgroups.worker, actorlib._features.cgroups.files": (
-        "actorlib._enforcement actorlib._owner actorlib._worker "
-        f"actorlib.accelerators {HEAVY}"
-    ),
-    "import actorlib._owner.launching": (
-        "actorlib._owner.machine actorlib._scheduler actorlib.accelerators "
-        "actorlib._wire.async_channel msgpack cloudpickle pathlib"
-    ),
-    "import actorlib._owner.engine": (
-        "actorlib._inline actorlib._ray actorlib._worker numpy pynvml ray rich torch"
-    ),
-    "import actorlib.accelerators": (
-        "actorlib._owner actorlib._wire actorlib._worker "
-        "msgpack cloudpickle numpy pynvml ray torch"
-    ),
+GROUPS = {
+    "HEAVY": "numpy pynvml ray rich torch uvloop",
+    "ENGINES": "._inline ._owner ._ray ._worker",
 }
-"""Statements, and what a fresh interpreter has not loaded after them."""
+"""Modules that several budgets have in common."""
 
 
-@pytest.mark.parametrize("statement", BUDGETS)
+@pytest.mark.parametrize("statement", DATA["budgets"])
 def test_import_when_in_a_fresh_interpreter_then_it_keeps_to_its_budget(
     statement: str,
 ) -> None:
-    assert loaded_by(statement) & {*BUDGETS[statement].split()} == set()
+    words = [GROUPS.get(word, word) for word in DATA["budgets"][statement].split()]
+    forbidden = {
+        f"actorlib{word}" if word.startswith(".") else word
+        for word in " ".join(words).split()
+    }
+
+    assert loaded_by(statement) & forbidden == set()
 
 
 # Maps.

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -53,11 +54,8 @@ def test_posts_when_of_many_threads_then_each_keeps_its_order_and_none_is_lost(
         for number in range(500):
             home.loop.post(seen.append, (thread, number))
 
-    threads = [threading.Thread(target=post, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(post, range(8)))
     home.loop.call(list)
     assert len(seen) == 4000
     assert sorted(seen) == sorted(seen, key=lambda post: post[0])
