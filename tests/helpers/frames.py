@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from actorlib._wire.codec import encode
 
@@ -24,7 +24,7 @@ def written(*frames: Frame) -> bytes:
 def comparable(frames: Iterable[Frame]) -> list[Frame]:
     """Returns frames whose large payloads are lists of bytes."""
     return [
-        (*frame[:-1], [bytes(buffer) for buffer in frame[-1]])
+        (*frame[:-1], [bytes(buffer) for buffer in cast("list[bytes]", frame[-1])])
         if isinstance(frame[-1], list)
         else frame
         for frame in frames

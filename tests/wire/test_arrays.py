@@ -46,7 +46,9 @@ def test_array_when_it_is_of_numbers_then_it_arrives_without_a_pickle(
 ) -> None:
     for shape in SHAPES:
         numbers = np.arange(np.prod(shape), dtype=float).reshape(shape).astype(dtype)
-        for array in (numbers, np.asfortranarray(numbers)):
+        frozen = numbers.copy()
+        frozen.setflags(write=False)
+        for array in (numbers, np.asfortranarray(numbers), frozen):
             payload = encode(array)
 
             assert not is_pickled(payload), shape
