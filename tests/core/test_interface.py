@@ -228,13 +228,6 @@ def test_interface_when_the_class_or_a_base_defines_them_then_methods_alone_are_
     assert interface_of(Bare).methods == {}
 
 
-@pytest.mark.parametrize("name", ["later", "still", "made", "cached", "shorthand"])
-def test_interface_when_a_method_takes_one_argument_then_self_and_cls_do_not_count(
-    face: Interface, name: str
-) -> None:
-    assert (face.methods[name].low, face.methods[name].high) == (1, 1)
-
-
 def test_interface_when_a_method_is_async_then_it_and_the_actor_are(
     face: Interface,
 ) -> None:
@@ -293,6 +286,8 @@ class Wrapped:
 @pytest.mark.parametrize(
     ("cls", "name", "parameters"),
     [
+        # Without self and cls, where there is one.
+        *((Sample, n, "a") for n in ("later", "still", "made", "cached", "shorthand")),
         (Sample, "overridden", "a b"),
         (Both, "ping", "a"),
         (Wrapped, "ping", "a b"),
@@ -374,16 +369,15 @@ def test_interface_when_a_callable_is_not_bound_by_python_then_it_has_no_self(
 # Constructors.
 
 
-def test_constructor_when_there_is_init_then_it_is_read_from_there() -> None:
+def test_constructor_when_there_is_init_then_it_is_read_and_the_class_is_named() -> (
+    None
+):
     constructor = interface_of(Sample).constructor
 
     assert constructor.positional == ("size",)
     assert constructor.keywords == ("name",)
-
-
-def test_constructor_when_it_refuses_then_it_speaks_of_the_class() -> None:
     with pytest.raises(TypeError, match=r"^Sample\(\) missing 1 required"):
-        interface_of(Sample).constructor.check(0, {})
+        constructor.check(0, {})
 
 
 def test_constructor_when_there_is_none_then_it_takes_nothing() -> None:
