@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from helpers.host import RecordedHost
-from test_layers import COMMON, SUBPACKAGES
 
 import actorlib
 from actorlib._core.engine import find_engine
@@ -34,31 +33,21 @@ PAGES = [ROOT / "ARCHITECTURE.md", *sorted(DECISIONS.glob("*.md"))]
 RECORDS = [page for page in PAGES if page.name[0].isdigit()]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_page_when_it_names_a_path_then_that_is_there(page: Path) -> None:
-    quoted = re.findall(r"`([^`\s]+)`", page.read_text(encoding="utf-8"))
-    paths = [q for q in quoted if q.endswith(".py") or re.fullmatch(r"[\w/]+/", q)]
-
-    absent = [
-        p for p in paths if not any((ROOT / r / p).exists() for r in ("", "actorlib"))
-    ]
+def test_pages_when_they_name_paths_and_links_then_those_are_there() -> None:
+    absent: list[tuple[str, str]] = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        quoted = re.findall(r"`([^`\s]+)`", text)
+        paths = [q for q in quoted if q.endswith(".py") or re.fullmatch(r"[\w/]+/", q)]
+        places = [(ROOT / p, ROOT / "actorlib" / p) for p in paths]
+        places += [(page.parent / p,) for p in re.findall(r"\]\(([^)#:]+)\)", text)]
+        absent += [
+            (page.name, str(place[0]))
+            for place in places
+            if not any(path.exists() for path in place)
+        ]
 
     assert absent == []
-
-
-def test_subpackages_when_listed_then_their_imports_are_those_that_are_checked() -> (
-    None
-):
-    text = PAGES[0].read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([\w.]+)` \| .* \| ?([^|]*)\|$", text, re.MULTILINE)
-    listed = {name: set(re.findall(r"`([\w.]+)`", imports)) for name, imports in rows}
-    common = {*COMMON.split()}
-
-    assert listed == {
-        name or "actorlib": {*imports.split()}
-        - (common if common <= {*imports.split()} else {"exceptions"})
-        for name, imports in SUBPACKAGES.items()
-    }
 
 
 def test_records_when_listed_then_the_index_has_every_title() -> None:
@@ -72,12 +61,6 @@ def test_records_when_listed_then_the_index_has_every_title() -> None:
     assert [page.name[:4] for page in RECORDS] == [
         f"{number:04}" for number in range(1, len(RECORDS) + 1)
     ]
-
-
-def test_links_when_followed_then_they_are_there() -> None:
-    for page in PAGES:
-        links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
-        assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 def test_page_when_it_quotes_a_name_then_the_code_has_it() -> None:

@@ -8,7 +8,6 @@ import importlib
 import inspect
 import pickle
 import pkgutil
-import pydoc
 import re
 import typing
 from collections import Counter
@@ -40,7 +39,6 @@ EVERY_NAME = [
     for name in importlib.import_module(module).__all__
 ]
 CLASSES = [n for n in actorlib.__all__ if inspect.isclass(getattr(actorlib, n))]
-FUNCTIONS = [n for n in actorlib.__all__ if inspect.isfunction(getattr(actorlib, n))]
 
 
 def public_names(module: str) -> set[str]:
@@ -63,21 +61,10 @@ def is_alias(value: object) -> bool:
     return typing.get_origin(value) is not None
 
 
-def test_all_when_read_then_no_name_is_there_twice() -> None:
+def test_names_when_public_then_each_is_there_once_and_documented() -> None:
     counts = Counter(EVERY_NAME)
 
     assert [name for name, count in counts.items() if count > 1] == []
-
-
-def test_name_when_it_is_public_then_it_is_there() -> None:
-    assert [
-        f"{module}.{name}"
-        for module, name in EVERY_NAME
-        if not hasattr(importlib.import_module(module), name)
-    ] == []
-
-
-def test_name_when_it_is_public_then_it_is_documented() -> None:
     assert [
         f"{module}.{name}"
         for module, name in EVERY_NAME
@@ -120,23 +107,8 @@ def test_class_when_it_is_public_then_so_is_every_method_documented() -> None:
     assert undocumented == []
 
 
-def test_function_when_it_is_public_then_it_is_annotated() -> None:
-    assert [
-        f"{name}({parameter})"
-        for name in FUNCTIONS
-        for parameter in (
-            *inspect.signature(getattr(actorlib, name)).parameters,
-            "return",
-        )
-        if parameter not in getattr(actorlib, name).__annotations__
-    ] == []
-
-
-def test_typing_when_a_checker_looks_then_the_package_says_that_it_is_typed() -> None:
+def test_package_when_installed_then_it_is_typed_and_has_a_version() -> None:
     assert resources.files("actorlib").joinpath("py.typed").is_file()
-
-
-def test_version_when_read_then_three_numbers() -> None:
     assert [part.isdigit() for part in actorlib.__version__.split(".")] == [True] * 3
 
 
@@ -258,18 +230,6 @@ def test_public_class_when_inspected_then_its_own_source_or_none() -> None:
         if isinstance(made, type):
             with suppress(OSError):  # its file is not that of its public module
                 assert f"class {made.__name__}" in inspect.getsource(made)
-
-
-def test_public_class_when_shown_then_by_its_public_name() -> None:
-    assert [
-        made
-        for made in MADE
-        if isinstance(made, type)
-        and (
-            f"{made.__module__}.{made.__qualname__}" not in repr(made)
-            or f"in module {made.__module__}" not in pydoc.render_doc(made)
-        )
-    ] == []
 
 
 # Whatever the annotations of public things name is public too.

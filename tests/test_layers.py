@@ -1,235 +1,66 @@
 """Checks which subpackage imports which, and what is pure.
 
 Every import counts, also one inside a function, for the type checker alone, or by a
-string. ``SUBPACKAGES`` lists what is allowed; an import that it lacks needs a reason
-before it is added.
+string. The table in ARCHITECTURE.md lists what is allowed; an import that it lacks
+needs a reason before it is added.
 """
 
 from __future__ import annotations
 
 import ast
-import functools
+import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from helpers.source_files import FILES, PACKAGE, imports_of, own_imports_of, tree_of
 
-import actorlib
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-PACKAGE = Path(actorlib.__file__).parent
-
-COMMON = "_base _loops _options _futures _rows _core exceptions"
+COMMON = {"_base", "_loops", "_options", "_futures", "_rows", "_core", "exceptions"}
 """The subpackages that all above them may import."""
 
-SUBPACKAGES: dict[str, str] = {
-    "exceptions": "",
-    "_base": "exceptions",
-    "_loops": "_base exceptions",
-    "_options": "_base exceptions",
-    "_futures": "_base _loops _options exceptions",
-    "_rows": "_base _options exceptions",
-    "_core": "_base _loops _options _futures _rows exceptions",
-    "_shm": "exceptions",
-    "_wire": f"{COMMON} _shm",
-    "accelerators": COMMON,
-    "_scheduler": f"{COMMON} accelerators",
-    "_processes": f"{COMMON} _wire",
-    "_enforcement": f"{COMMON} _processes accelerators",
-    "_features": f"{COMMON} _enforcement _processes _shm _wire accelerators",
-    "_api": f"{COMMON} _wire",
-    "_worker": f"{COMMON} _features _shm _wire",
-    "_ray": f"{COMMON} _api _wire",
-    "_owner": f"{COMMON} _enforcement _processes _scheduler _shm _wire accelerators",
-    "_inline": f"{COMMON} _processes _wire _worker",
-    "_queries": COMMON,
-    "_client": f"{COMMON} _queries _shm _wire _worker",
-    "observe": COMMON,
-    "_features.runtime": (
-        f"{COMMON} _enforcement _features _owner _processes _queries _wire"
-    ),
-    "_web": f"{COMMON} _features.runtime _queries",
-    "_runtime": (
-        f"{COMMON} _api _client _features.runtime _inline _owner _queries _ray _web"
-    ),
-    "mypy": "",
-    "_script_runtime": f"{COMMON} _features _features.runtime _runtime",
-    "_executor": f"{COMMON} _api _script_runtime",
-    "joblib": f"{COMMON} _api _executor",
-    # The public API.
-    "": f"{COMMON} _api _executor _features.runtime _runtime",
-    "blocking": (
-        f"{COMMON} _api _features _features.runtime _runtime _script_runtime "
-        "accelerators joblib"
-    ),
-    "_cli": (
-        f"{COMMON} _api _enforcement _features _features.runtime _queries _runtime "
-        "_web accelerators"
-    ),
-    "__main__": f"{COMMON} _cli",
-    "_pytest_plugin": f"{COMMON} _runtime accelerators blocking",
-}
-"""What each subpackage may import, the lowest layer first; ``""`` is ``actorlib``."""
+
+def read_plan() -> dict[str, set[str]]:
+    """Reads what each subpackage may import, the lowest layer first.
+
+    ``""`` is ``actorlib``. The page leaves COMMON out, and for what COMMON itself, the
+    object store and mypy's plugin import, ``exceptions``.
+    """
+    page = Path(__file__).parents[1] / "ARCHITECTURE.md"
+    text = page.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w.]+)` \| .* \| ?([^|]*)\|$", text, re.MULTILINE)
+    below = COMMON | {"_shm", "mypy"}
+    return {
+        name if name != "actorlib" else "": {*re.findall(r"`([\w.]+)`", imports)}
+        | (COMMON if name not in below else {"exceptions"} - {name})
+        for name, imports in reversed(rows)
+    }
+
+
+SUBPACKAGES = read_plan()
 
 IMPORT_ACTORLIB = {"blocking", "_cli", "__main__", "_pytest_plugin"}
 """The subpackages that may import ``actorlib`` itself, as users do."""
 
+DATA = tomllib.loads(
+    (Path(__file__).parent / "data" / "structure.toml").read_text(encoding="utf-8")
+)
 PURE = [
-    "_api.gang_calls",
-    "_api.map_window",
-    "_cli.actor_columns",
-    "_cli.completion_scripts",
-    "_cli.top_figures",
-    "_cli.top_page",
-    "_cli.top_screen",
-    "_options.actor_options",
-    "_options.call_options",
-    "_options.callee",
-    "_base.deadlines",
-    "_futures.flow_control",
-    "_options.function_options",
-    "_options.group_spec",
-    "_base.ids",
-    "_options.hooks",
-    "_options.interface",
-    "_options.kinds",
-    "_base.labels",
-    "_base.public",
-    "_options.resources",
-    "_rows.rows",
-    "_options.runtime_env",
-    "_options.runtime_options",
-    "_options.shares",
-    "_rows.snapshot",
-    "_rows.tables",
-    "_base.validation",
-    "_base.value",
-    "_web.address",
-    "_queries.protocol",
-    "_queries.rows",
-    "_enforcement.caps",
-    "_enforcement.tiers",
-    "_enforcement.draining",
-    "_enforcement.gpu_processes",
-    "_features.frameworks.tier",
-    "_features.memory_monitor.policy",
-    "_features.mps.decisions",
-    "_features.watchdog.judgement",
-    "_features.watchdog.resident",
-    "_owner.actors.actor_record",
-    "_owner.calls.call_policy",
-    "_owner.calls.call_table",
-    "_owner.calls.calls_under_way",
-    "_owner.requests.deadlocks",
-    "_owner.actors.exit_reason",
-    "_owner.observation.log_tail",
-    "_owner.calls.mailbox",
-    "_owner.actors.names",
-    "_owner.objects.refcount",
-    "_owner.actors.restart_policy",
-    "_owner.functions.task_queue",
-    "_ray.connection_errors",
-    "_ray.deadlines",
-    "_ray.errors",
-    "_ray.options",
-    "_scheduler.backtracking",
-    "_scheduler.bundle_arrangement",
-    "_scheduler.bundle_packing",
-    "_scheduler.bundle_spreading",
-    "_scheduler.bundles",
-    "_scheduler.candidates",
-    "_scheduler.catalogue",
-    "_scheduler.device_pool",
-    "_scheduler.explain",
-    "_scheduler.free_buckets",
-    "_scheduler.ledger",
-    "_scheduler.overtaking",
-    "_scheduler.request",
-    "_scheduler.topology",
-    "_scheduler.wait_queue",
-    "_shm.allocator",
-    "_wire.codec",
-    "_wire.forkserver_protocol",
-    "_wire.messages",
-    "_wire.ordering",
-    "_wire.worker_messages",
-    "_worker.executors.concurrency_groups",
-    "_worker.template.demand",
-    "_web.looks",
-    "_worker.links.outgoing_links",
-    "accelerators.base",
-    "accelerators.masks",
-    "accelerators.types",
-    "blocking._options",
-    "exceptions",
-    "_features.recording.trace_events",
+    f"{package}.{file}".strip(".")
+    for package, files in DATA["pure"].items()
+    for file in files.split()
 ]
 """What decides from values alone: time, chance and the system come in as arguments."""
 
 IMPURE = {
-    "asyncio",
-    "logging",
-    "os",
-    "random",
-    "secrets",
-    "select",
-    "socket",
-    "subprocess",
-    "threading",
-    "time",
+    *("asyncio", "logging", "os", "random", "secrets", "select", "socket"),
+    *("subprocess", "threading", "time"),
 }
 
 
-def name_of(file: Path) -> str:
-    """``_local.engine`` for a file of the package; ``actorlib`` itself has no name."""
-    parts = file.relative_to(PACKAGE).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-FILES = {name_of(file): file for file in sorted(PACKAGE.rglob("*.py"))}
 PACKAGES = sorted(n for n, file in FILES.items() if n and file.stem == "__init__")
-
-
-@functools.cache
-def tree_of(name: str) -> ast.Module:
-    return ast.parse(FILES[name].read_text(encoding="utf-8"))
-
-
-@functools.cache
-def imports_of(name: str) -> frozenset[str]:
-    """The full names of everything that a file imports, anywhere in it."""
-    return frozenset(_imports(tree_of(name)))
-
-
-def _imports(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports are absolute"
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                is_file = whole.removeprefix("actorlib.") in FILES
-                yield whole if is_file else str(node.module)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            # The name of a package alone may be that of something else.
-            found = FILES.get(node.value.removeprefix("actorlib."))
-            if node.value.startswith("actorlib.") and found and found.stem[0] != "_":
-                yield node.value
-
-
-def own_imports_of(name: str) -> set[str]:
-    """The files of the package that one of them imports."""
-    return {
-        found.removeprefix("actorlib").removeprefix(".")
-        for found in imports_of(name)
-        if found.split(".")[0] == "actorlib"
-    } - {name}
 
 
 def subpackage_of(name: str) -> str:
@@ -262,8 +93,7 @@ def test_subpackages_when_listed_then_every_one_has_its_imports() -> None:
 @pytest.mark.slow
 def test_subpackage_when_it_imports_another_then_the_plan_allows_it() -> None:
     allowed = {
-        subpackage: {subpackage, *below.split()}
-        for subpackage, below in SUBPACKAGES.items()
+        subpackage: {subpackage, *below} for subpackage, below in SUBPACKAGES.items()
     }
     for subpackage in IMPORT_ACTORLIB:
         allowed[subpackage].add("")
@@ -284,8 +114,19 @@ def test_subpackages_when_in_their_order_then_every_import_goes_down() -> None:
     assert [
         (subpackage, below)
         for place, subpackage in enumerate(order)
-        for below in SUBPACKAGES[subpackage].split()
+        for below in SUBPACKAGES[subpackage]
         if below not in order[:place]
+    ] == []
+
+
+def test_feature_when_it_imports_then_no_other_feature() -> None:
+    folders = {name: name.split(".")[1] for name in FILES if "_features." in name}
+
+    assert [
+        (name, other)
+        for name, folder in folders.items()
+        for other in own_imports_of(name)
+        if other in folders and folders[other] != folder != "runtime"
     ] == []
 
 
@@ -366,68 +207,24 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
 # Import budgets.
 
 
-@pytest.mark.parametrize(
-    ("statement", "forbidden"),
-    [
-        (
-            "import actorlib",
-            "actorlib._inline actorlib._owner actorlib._ray actorlib._worker "
-            "actorlib._wire actorlib._scheduler actorlib.accelerators actorlib._api "
-            "actorlib._runtime asyncio "
-            "msgpack cloudpickle numpy pynvml ray rich torch uvloop",
-        ),
-        (
-            "import actorlib; actorlib.remote, actorlib.init, actorlib.run",
-            "actorlib._inline actorlib._owner actorlib._ray actorlib._worker "
-            "actorlib._wire actorlib._scheduler actorlib.accelerators "
-            "msgpack cloudpickle numpy pynvml ray rich torch uvloop",
-        ),
-        (
-            "import actorlib.blocking",
-            "actorlib._inline actorlib._owner actorlib._worker actorlib.accelerators "
-            "msgpack cloudpickle numpy pynvml ray rich torch uvloop",
-        ),
-        (
-            "import actorlib._worker.executors.serial_executor",
-            "actorlib._owner actorlib.accelerators numpy pynvml ray rich torch uvloop",
-        ),
-        (
-            "import actorlib._worker.executors.async_executor",
-            "actorlib._owner actorlib.accelerators numpy pynvml ray rich torch uvloop",
-        ),
-        (
-            "import actorlib._worker.template.forkserver\n"
-            "import actorlib._worker.executors.serial_executor",
-            "actorlib._api actorlib._runtime actorlib._worker.executors.async_executor "
-            "actorlib._owner actorlib.accelerators numpy pynvml ray rich torch uvloop",
-        ),
-        (
-            "import actorlib._features.frameworks.worker, actorlib._features.mps.worker"
-            ", actorlib._features.cgroups.worker, actorlib._features.cgroups.files",
-            "actorlib._enforcement actorlib._owner actorlib._worker "
-            "actorlib.accelerators numpy pynvml ray rich torch uvloop",
-        ),
-        (
-            "import actorlib._owner.launching",
-            "actorlib._owner.machine actorlib._scheduler actorlib.accelerators "
-            "actorlib._wire.async_channel msgpack cloudpickle pathlib",
-        ),
-        (
-            "import actorlib._owner.engine",
-            "actorlib._inline actorlib._ray actorlib._worker numpy pynvml ray rich "
-            "torch",
-        ),
-        (
-            "import actorlib.accelerators",
-            "actorlib._owner actorlib._wire actorlib._worker "
-            "msgpack cloudpickle numpy pynvml ray torch",
-        ),
-    ],
-)
+GROUPS = {
+    "HEAVY": "numpy pynvml ray rich torch uvloop",
+    "ENGINES": "._inline ._owner ._ray ._worker",
+}
+"""Modules that several budgets have in common."""
+
+
+@pytest.mark.parametrize("statement", DATA["budgets"])
 def test_import_when_in_a_fresh_interpreter_then_it_keeps_to_its_budget(
-    statement: str, forbidden: str
+    statement: str,
 ) -> None:
-    assert loaded_by(statement) & set(forbidden.split()) == set()
+    words = [GROUPS.get(word, word) for word in DATA["budgets"][statement].split()]
+    forbidden = {
+        f"actorlib{word}" if word.startswith(".") else word
+        for word in " ".join(words).split()
+    }
+
+    assert loaded_by(statement) & forbidden == set()
 
 
 # Maps.

@@ -24,64 +24,43 @@ from actorlib._options.kinds import (
 WHOLE = [NEURON_CORES, HPU, RBLN, FURIOSA, MBLT, TTNPU]
 
 
-@pytest.mark.parametrize("kind", [GPU, NPU])
-@pytest.mark.parametrize("units", [0, 1, 5_000, UNITS, 2 * UNITS, 1_000 * UNITS])
-def test_fault_when_it_is_a_share_or_a_number_of_devices_then_there_is_none(
-    kind: Kind, units: int
-) -> None:
-    assert kind.fault(units) == ""
-
-
-@pytest.mark.parametrize(("units", "advice"), [(15_000, "1 or 2"), (20_001, "2 or 3")])
-def test_fault_when_a_share_comes_with_whole_devices_then_says_what_to_ask(
-    units: int, advice: str
-) -> None:
-    fault = GPU.fault(units)
-
-    assert fault.startswith("below 1 it is a share of one device")
-    assert fault.endswith(f"Ask {advice}")
-
-
-@pytest.mark.parametrize("kind", WHOLE)
 @pytest.mark.parametrize(
-    ("units", "advice"), [(5_000, "Ask 1"), (15_000, "Ask 1 or 2")]
+    ("kind", "units", "fault"),
+    [
+        *((kind, 15_000, "1 or 2") for kind in (GPU, NPU)),
+        (GPU, 20_001, "2 or 3"),
+        *(
+            (kind, 5_000, f"{kind.name} is given in whole ones. Ask 1")
+            for kind in WHOLE
+        ),
+        *(
+            (kind, 15_000, f"{kind.name} is given in whole ones. Ask 1 or 2")
+            for kind in WHOLE
+        ),
+        *(
+            (TPU, n, "TPU is given in whole ones. Ask 1, 2, 4 or 8")
+            for n in (1, 15_000)
+        ),
+        *(
+            (TPU, n * UNITS, "TPU is given 1, 2, 4 or 8 at a time")
+            for n in (3, 5, 6, 7, 9, 16, 256)
+        ),
+        (Kind("ACME", counts=(2,)), UNITS, "ACME is given 2 at a time"),
+    ],
 )
-def test_fault_when_a_kind_is_not_shared_then_whole_ones_are_advised(
-    kind: Kind, units: int, advice: str
+def test_fault_when_a_kind_is_not_given_in_that_then_says_what_to_ask(
+    kind: Kind, units: int, fault: str
 ) -> None:
-    assert kind.fault(units) == f"{kind.name} is given in whole ones. {advice}"
-
-
-@pytest.mark.parametrize("kind", WHOLE)
-def test_fault_when_whole_ones_are_asked_then_any_number_is_given(kind: Kind) -> None:
-    assert not any(kind.fault(count * UNITS) for count in range(20))
-
-
-@pytest.mark.parametrize("count", range(17))
-def test_fault_when_tpus_are_asked_then_only_what_makes_a_topology_is_given(
-    count: int,
-) -> None:
-    fault = TPU.fault(count * UNITS)
-
-    given = count in {0, 1, 2, 4, 8}
-    assert fault == ("" if given else "TPU is given 1, 2, 4 or 8 at a time")
-
-
-@pytest.mark.parametrize("units", [1, 5_000, 15_000])
-def test_fault_when_part_of_a_tpu_is_asked_then_what_is_given_is_advised(
-    units: int,
-) -> None:
-    fault = "TPU is given in whole ones. Ask 1, 2, 4 or 8"
-    assert TPU.fault(units) == fault
-
-
-def test_fault_when_only_one_number_is_given_then_the_sentence_stays_whole() -> None:
-    kind = Kind("ACME", counts=(2,))
-    assert kind.fault(UNITS) == "ACME is given 2 at a time"
+    if kind in (GPU, NPU):
+        assert kind.fault(units).startswith("below 1 it is a share of one device")
+        assert kind.fault(units).endswith(f"Ask {fault}")
+    else:
+        assert kind.fault(units) == fault
 
 
 @given(
-    kind=st.builds(
+    kind=st.sampled_from([*KINDS.values()])
+    | st.builds(
         Kind,
         st.just("ACME"),
         st.booleans(),
@@ -89,14 +68,14 @@ def test_fault_when_only_one_number_is_given_then_the_sentence_stays_whole() -> 
     ),
     units=st.integers(0, 20 * UNITS),
 )
-def test_fault_when_there_is_none_then_it_is_a_share_or_an_allowed_number(
+def test_fault_when_it_is_a_share_or_an_allowed_number_then_there_is_none(
     kind: Kind, units: int
 ) -> None:
-    if kind.fault(units):
-        return
     whole, part = divmod(units, UNITS)
-    assert not part or (kind.divisible and not whole)
-    assert not whole or kind.counts is None or whole in kind.counts
+    is_share = kind.divisible and not whole
+    is_allowed = not whole or kind.counts is None or whole in kind.counts
+
+    assert (kind.fault(units) == "") == (is_share or (not part and is_allowed))
 
 
 def test_kinds_when_looked_up_then_each_is_there_by_its_name() -> None:

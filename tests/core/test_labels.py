@@ -207,45 +207,25 @@ async def test_handle_when_its_actor_has_a_name_then_it_says_so() -> None:
 
 @in_process
 async def test_ref_when_it_is_pending_then_which_call_it_is_of() -> None:
-    gate = Gate.options(name="g").remote()
-    coming = gate.wait.remote("coming")
-    assert repr(coming) == "<ObjectRef pending: Gate.wait of 'g'>"
-
-    pid = await gate.__ray_call__.remote(_pid_of)
-    held = gate.wait.remote(coming)
+    gate, stream = Gate.options(name="g").remote(), Stream.options(name="s").remote()
+    pids = [await each.__ray_call__.remote(_pid_of) for each in (gate, stream)]
+    coming = gate.wait.remote("there")
+    held, items = gate.wait.remote(coming), stream.items.remote()
     parts = gate.wait.options(num_returns=2).remote("parts")
-    where = f"<ObjectRef pending: Gate.wait of 'g' (pid {pid})>"
-    assert {_told(ref) for ref in (coming, held, *parts)} == {where}
+    function = wait_there.remote(gate, coming)
+    running = wait_there.remote(gate, "there")
 
-    await gate.open.remote("coming")
-    await asyncio.gather(coming, held)
-    assert repr(coming) == "<ObjectRef finished result='coming'>"
-    assert repr(actorlib.put(3)) == "<ObjectRef finished result=3>"
-
-
-@in_process
-async def test_ref_when_the_call_is_of_a_function_then_that_one() -> None:
-    gate = Gate.remote()
-    unknown = gate.wait.remote("unknown")
-    held, running = wait_there.remote(gate, unknown), wait_there.remote(gate, "there")
-    assert repr(held) == "<ObjectRef pending: wait_there>"
-
+    of_gate = f"<ObjectRef pending: Gate.wait of 'g' (pid {pids[0]})>"
+    of_stream = f"Stream.items of 's' (pid {pids[1]})"
+    assert {_told(ref) for ref in (coming, held, *parts)} == {of_gate}
+    assert repr(items) == f"<ObjectRefGenerator running: {of_stream}>"
+    assert repr(items.completed()) == f"<ObjectRef pending: {of_stream}>"
+    assert repr(function) == "<ObjectRef pending: wait_there>"
     await gate.reached.remote("there")
-    told = re.fullmatch(r"<ObjectRef pending: wait_there \(pid (\d+)\)>", repr(running))
-    assert told is not None
     await gate.open.remote("there")
-    assert await running == int(told[1])
-
-
-@in_process
-async def test_generator_when_it_runs_then_which_call_it_is_of() -> None:
-    stream = Stream.options(name="s").remote()
-    pid = await stream.__ray_call__.remote(_pid_of)
-    items = stream.items.remote()
-
-    where = f"Stream.items of 's' (pid {pid})"
-    assert repr(items) == f"<ObjectRefGenerator running: {where}>"
-    assert repr(items.completed()) == f"<ObjectRef pending: {where}>"
+    await asyncio.gather(coming, held, running, function)
+    assert repr(coming) == "<ObjectRef finished result='there'>"
+    assert repr(actorlib.put(3)) == "<ObjectRef finished result=3>"
     items.close()
 
 
@@ -275,31 +255,19 @@ async def test_ref_when_it_is_of_a_worker_then_which_call_it_is_of(
 
 
 @in_process
-async def test_value_when_it_cannot_be_sent_then_to_whom() -> None:
-    model = Model.options(name="m1").remote()
+async def test_error_when_a_value_or_a_call_is_refused_then_it_names_the_actor() -> (
+    None
+):
+    model = Model.options(name="m1", max_pending_calls=1).remote()
     pid = await model.pid.remote()
 
     with pytest.raises(SerializationError, match=r"Model\(3\)\.fail of 'm1'"):
         model.fail.remote(threading.Lock())
     with pytest.raises(TypeError, match=rf"Model\(3\)\.lock of 'm1' \(pid {pid}\)"):
         await model.lock.remote()
-
-
-@in_process
-async def test_name_when_it_is_taken_then_by_whom() -> None:
-    model = Model.options(name="m1").remote()
-    pid = await model.pid.remote()
-
     with pytest.raises(ActorAlreadyExistsError, match=rf"Model.*\(pid {pid}\)"):
         Target.options(name="m1").remote()
-    del model
-
-
-@in_process
-async def test_calls_when_there_are_too_many_then_of_whom() -> None:
-    model = Model.options(name="m1", max_pending_calls=1).remote()
     ref = model.pid.remote()
-
     with pytest.raises(PendingCallsLimitExceeded, match=r"Model\.pid of 'm1': this"):
         model.pid.remote()
     await ref

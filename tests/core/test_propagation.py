@@ -60,10 +60,6 @@ class Reader:
         request_id.set(value)
         return request_id.get()
 
-    def ask(self, handle: ActorHandle[Any]) -> Any:
-        """What another actor reads."""
-        return actorlib.get(handle.read.remote())
-
     def start(self) -> Any:
         """What a thread with the context of the method reads."""
         told: list[Any] = []
@@ -79,13 +75,9 @@ class Reader:
 class LoopedReader(Reader):
     """The same, with an event loop."""
 
-    async def read_later(self) -> tuple[Any, int]:
+    async def read(self) -> tuple[Any, int]:  # type: ignore[override]
         """Both, in a task."""
         return await asyncio.create_task(_read())
-
-    async def ask_later(self, handle: ActorHandle[Any]) -> Any:
-        """What another actor reads."""
-        return await handle.read.remote()
 
 
 async def _read() -> tuple[Any, int]:
@@ -105,16 +97,6 @@ class TestCalls:
 
     pytestmark = process
 
-    @each_kind
-    async def test_variable_when_it_is_set_here_then_the_method_reads_it(
-        self, kind: Any
-    ) -> None:
-        reader = kind.remote()
-        request_id.set("r1")
-
-        assert await reader.read.remote() == ("r1", 7)
-        assert await reader.start.remote() == "r1"
-
     async def test_variable_when_calls_are_looked_at_then_each_says_its_own(
         self, runtime: Runtime
     ) -> None:
@@ -129,71 +111,22 @@ class TestCalls:
         await gate.open.remote()
         await ref
 
-    async def test_variable_when_the_method_is_async_then_it_and_its_tasks_read_it(
-        self,
+    @each_kind
+    async def test_variable_when_set_then_the_methods_of_these_calls_have_it_alone(
+        self, kind: Any
     ) -> None:
-        reader = KINDS["looped"].remote()
+        reader = kind.remote()
         request_id.set("r1")
         depth.set(8)
 
-        assert await reader.read_later.remote() == ("r1", 8)
-
-    @each_kind
-    async def test_variable_when_the_call_is_over_then_the_next_does_not_see_it(
-        self, kind: Any
-    ) -> None:
-        reader = kind.remote()
-        request_id.set("r1")
-        first = reader.read.remote()
-
-        assert await first == ("r1", 7)
+        assert await reader.read.remote() == ("r1", 8)
+        assert await reader.start.remote() == "r1"
+        assert await reader.set_and_read.remote("theirs") == "theirs"
+        assert await reader.read.remote() == ("r1", 8)
+        assert request_id.get() == "r1"
         clean = asyncio.create_task(_ask(reader), context=Context())
         assert await clean == (None, 7)
-
-    @each_kind
-    async def test_variable_when_a_method_sets_it_then_it_is_its_own(
-        self, kind: Any
-    ) -> None:
-        reader = kind.remote()
-        request_id.set("r1")
-
-        assert await reader.set_and_read.remote("theirs") == "theirs"
-        assert await reader.read.remote() == ("r1", 7)
-        assert request_id.get() == "r1"
-
-    @each_kind
-    async def test_variable_when_calls_make_calls_then_it_goes_all_the_way(
-        self, kind: Any
-    ) -> None:
-        front, back = kind.remote(), KINDS["serial"].remote()
-        request_id.set({"id": ("r", 1)})
-
-        assert await front.ask.remote(back) == ({"id": ("r", 1)}, 7)
-
-    async def test_variable_when_an_async_method_calls_then_it_goes_all_the_way(
-        self,
-    ) -> None:
-        front, back = KINDS["looped"].remote(), KINDS["serial"].remote()
-        request_id.set("r1")
-
-        assert await front.ask_later.remote(back) == ("r1", 7)
-
-    async def test_variable_when_the_one_between_does_not_know_it_then_it_passes_it_on(
-        self,
-    ) -> None:
-        caller, back = Caller.remote(), KINDS["serial"].remote()
-        request_id.set("r1")
-
-        assert await caller.call.remote(back, "read") == ("r1", 7)
-
-    async def test_variable_when_many_tasks_call_then_each_has_its_own(self) -> None:
-        reader = KINDS["looped"].remote()
-
-        async def ask(number: int) -> Any:
-            request_id.set(number)
-            return (await reader.read_later.remote())[0]
-
-        assert await asyncio.gather(*map(ask, range(20))) == [*range(20)]
+        depth.set(7)
 
     async def test_variable_when_its_value_cannot_be_sent_then_refused_at_remote(
         self,
@@ -207,28 +140,9 @@ class TestCalls:
         assert isinstance(caught.value, SerializationError)
         request_id.set("r1")
         assert await reader.read.remote() == ("r1", 7)
-
-    async def test_variable_when_a_worker_s_cannot_be_sent_then_refused_there(
-        self,
-    ) -> None:
-        caller, back = AsyncCaller.remote(), KINDS["serial"].remote()
-
+        caller = AsyncCaller.remote()
         with pytest.raises(TaskError, match="'request_id', a lock,"):
-            await caller.run.remote(_set_lock_and_ask, back)
-
-        assert (await back.read.remote())[1] == 7
-
-    async def test_variable_when_its_value_cannot_be_loaded_there_then_the_call_fails(
-        self,
-    ) -> None:
-        reader = KINDS["serial"].remote()
-        request_id.set(Unloadable())
-
-        with pytest.raises(TypeError, match="'request_id' cannot be loaded here"):
-            await reader.read.remote()
-
-        request_id.set(1)
-        assert await reader.read.remote() == (1, 7)
+            await caller.run.remote(_set_lock_and_ask, reader)
 
     @pytest.mark.parametrize("kind", [Caller, AsyncCaller])
     async def test_variable_when_it_cannot_be_loaded_then_handles_sent_with_it_go_back(
@@ -237,20 +151,16 @@ class TestCalls:
         caller, back = kind.remote(), KINDS["serial"].remote()
         await asyncio.gather(caller, back)
         request_id.set(Unloadable())
-        with pytest.raises(TypeError, match="cannot be loaded here"):
+        with pytest.raises(TypeError, match="'request_id' cannot be loaded here"):
             await caller.run.remote(_ask, back)
+        request_id.set("r1")
+        assert (await back.read.remote())[0] == "r1"
 
         ended = end_of(back)
         del back
 
         async with asyncio.timeout(LIMIT):
             await ended
-
-    async def test_variable_when_it_is_not_marked_then_it_stays_here(self) -> None:
-        caller = Caller.remote()
-        private.set("mine")
-
-        assert await caller.run.remote(_read_private) is None
 
 
 async def _ask(reader: Any) -> Any:
@@ -260,10 +170,6 @@ async def _ask(reader: Any) -> Any:
 async def _set_lock_and_ask(handle: ActorHandle[Any]) -> Any:
     request_id.set(threading.Lock())
     return await handle.read.remote()
-
-
-def _read_private() -> Any:
-    return private.get(None)
 
 
 def _refuse() -> None:

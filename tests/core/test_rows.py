@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from actorlib import (
     ActorInfo,
+    ActorShare,
     BundleInfo,
     CallInfo,
     ClientInfo,
     DemandInfo,
+    DeviceShare,
     GroupInfo,
     LogLine,
     ObjectInfo,
@@ -204,3 +206,46 @@ def test_optional_row_when_it_crosses_then_it_is_the_same(
     stuck: Standstill | None,
 ) -> None:
     assert crossed(Holder(stuck=stuck)) == Holder(stuck=stuck)
+
+
+# Shares: what several devices have in common.
+
+
+def device_share(**fields: Any) -> DeviceShare:
+    known: dict[str, Any] = {
+        "device": "0",
+        "kind": "GPU",
+        "units": 0.5,
+        "nbytes": 5,
+        "enforced_by": "frameworks",
+    }
+    known |= fields
+    return DeviceShare(not_stronger_because=f"no {known['enforced_by']}", **known)
+
+
+@pytest.mark.parametrize(
+    ("devices", "units", "nbytes", "enforced_by", "reason"),
+    [
+        ([], 0.0, 0, "off", ""),
+        (
+            [{"enforced_by": "mps"}, {}, {"units": 0.25, "nbytes": 7}],
+            1.25,
+            17,
+            "frameworks",
+            "no frameworks",
+        ),
+        ([{}, {"nbytes": None}], 1.0, None, "frameworks", "no frameworks"),
+    ],
+)
+def test_share_when_of_several_devices_then_sums_and_the_weakest_enforcement(
+    devices: list[dict[str, Any]],
+    units: float,
+    nbytes: int | None,
+    enforced_by: str,
+    reason: str,
+) -> None:
+    whole = ActorShare(devices=tuple(device_share(**fields) for fields in devices))
+
+    assert bool(whole) == bool(devices)
+    assert (whole.units, whole.nbytes) == (units, nbytes)
+    assert (whole.enforced_by, whole.not_stronger_because) == (enforced_by, reason)

@@ -11,7 +11,6 @@ import pytest
 from helpers.actors import (
     AsyncCaller,
     Caller,
-    Counter,
     Gate,
     Keeper,
     end_of,
@@ -54,38 +53,21 @@ def about() -> tuple[Any, ...]:
     return context.get_actor_name(), context.namespace, context.runtime_env
 
 
-@pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime")
-async def test_ids_are_hex_and_stay(caller_class: Any) -> None:
-    first, second = caller_class.remote(), caller_class.remote()
+async def test_ids_are_hex_and_stay() -> None:
+    first, second = Caller.remote(), AsyncCaller.remote()
     seen = await first.run.remote(ids)
     other = await second.run.remote(ids)
     here = ids()
 
+    assert here[0] is None
+    assert about() == (None, "default", {})
     assert all(int(number, 16) >= 0 for number in (*seen, *here[1:]))
     assert await first.run.remote(ids) == seen
     assert seen[0] in repr(first)
     assert seen[0] != other[0]
     assert seen[1:3] == other[1:3] == here[1:3]
     assert len({seen[3], other[3], here[3]}) == 3
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_the_owner_is_no_actor() -> None:
-    assert ids()[0] is None
-    assert about() == (None, "default", {})
-
-
-@pytest.mark.parametrize("caller_class", CALLERS)
-@pytest.mark.usefixtures("runtime")
-async def test_an_actor_has_its_own_handle(caller_class: Any) -> None:
-    caller = caller_class.remote()
-
-    own = await caller.run.remote(me)
-
-    assert own == caller
-    assert dir(own) == dir(caller)
-    assert await own.run.remote(os.getpid) == await caller.run.remote(os.getpid)
 
 
 @pytest.mark.usefixtures("runtime")
@@ -184,15 +166,6 @@ async def test_outside_an_actor_there_is_none() -> None:
         me()
 
 
-@pytest.mark.usefixtures("runtime")
-async def test_an_actor_that_asks_for_nothing_holds_nothing() -> None:
-    def held() -> dict[str, float]:
-        return actorlib.get_runtime_context().get_assigned_resources()
-
-    assert await Caller.remote().run.remote(held) == {}
-    assert await Caller.options(num_cpus=4).remote().run.remote(held) == {"CPU": 4.0}
-
-
 @pytest.mark.parametrize("caller_class", CALLERS)
 async def test_name_and_namespace(caller_class: Any) -> None:
     async with running(namespace="mine"):
@@ -227,25 +200,6 @@ async def test_current_actor_when_the_class_went_by_value_knows_its_methods() ->
 
 
 # exit_actor().
-
-
-@pytest.mark.parametrize("caller_class", CALLERS)
-@pytest.mark.usefixtures("runtime")
-async def test_the_call_and_new_ones_fail(caller_class: Any) -> None:
-    caller = caller_class.remote()
-    refs = [
-        caller.run.remote(actorlib.exit_actor),
-        caller.run.remote(os.getpid),
-        caller.run.remote(os.getpid),
-    ]
-    for ref in refs[:1] if caller_class is AsyncCaller else refs:
-        with pytest.raises(ActorDiedError, match="it left by exit_actor") as caught:
-            await ref
-        assert caught.value.exit.cause == "asked"
-        assert caught.value.exit.code in {0, None}  # it may not have left yet
-    await asyncio.gather(*refs, return_exceptions=True)
-    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
-        await caller.run.remote(os.getpid)
 
 
 @actorlib.remote
@@ -367,20 +321,6 @@ async def test_a_plain_actor_leaves_from_a_thread() -> None:
         await caller.run.remote(os.getpid)
 
 
-@pytest.mark.usefixtures("runtime")
-async def test_in_the_constructor_it_ends_the_actor() -> None:
-    @actorlib.remote
-    class Leaving:
-        def __init__(self) -> None:
-            actorlib.exit_actor()
-
-        def ping(self) -> int:
-            return 1
-
-    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
-        await Leaving.remote().ping.remote()
-
-
 async def test_outside_an_actor_it_is_refused() -> None:
     with pytest.raises(TypeError, match="no actor called it"):
         actorlib.exit_actor()
@@ -424,73 +364,86 @@ async def test_what_catches_everything_does_not_keep_the_actor(
     caller = caller_class.options(**options).remote()
     await caller
     end = end_of(caller)
-    with pytest.raises(ActorDiedError, match="it left by exit_actor") as caught:
+    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
         await caller.run.remote(leave)
     await end
     with pytest.raises(ActorDiedError, match="it left by exit_actor") as caught:
         await caller.run.remote(os.getpid)
-    assert caught.value.exit.code == 0
+    assert (caught.value.exit.cause, caught.value.exit.code) == ("asked", 0)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_calls_behind_it_fail() -> None:
+    caller = Caller.remote()
+    refs = [caller.run.remote(actorlib.exit_actor), caller.run.remote(os.getpid)]
+    for ref in refs:
+        with pytest.raises(ActorDiedError, match="it left by exit_actor"):
+            await ref
+
+
+class Leaving:
+    """Leaves in its constructor."""
+
+    def __init__(self, path: str, *, catches: bool) -> None:
+        atexit.register(lambda: open(path, "w").close())  # noqa: PTH123  # in the actor
+        try:
+            actorlib.exit_actor()
+        except BaseException:
+            if not catches:
+                raise
+
+    def ping(self) -> int:
+        return 1
+
+
+class LoopedLeaving(Leaving):
+    async def wait(self) -> None: ...
+
+
+LEAVING = {
+    "serial": actorlib.remote(Leaving),
+    "threaded": actorlib.remote(max_concurrency=2)(Leaving),
+    "looped": actorlib.remote(LoopedLeaving),
+}
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("kind", ["serial", "threaded", "looped"])
-@pytest.mark.parametrize("catches", [False, True])
 @pytest.mark.usefixtures("runtime")
-async def test_atexit_handlers_run_when_the_constructor_leaves(
-    tmp_path: Any, kind: str, *, catches: bool
-) -> None:
-    path = str(tmp_path / "seen")
+async def test_atexit_handlers_run_when_the_constructor_leaves(tmp_path: Any) -> None:
+    places = [(kind, catches) for kind in LEAVING for catches in (False, True)]
+    refs = [
+        LEAVING[kind]
+        .remote(str(tmp_path / f"{kind} {catches}"), catches=catches)
+        .ping.remote()
+        for kind, catches in places
+    ]
+    errors = await asyncio.gather(*refs, return_exceptions=True)
 
-    class Leaving:
-        def __init__(self) -> None:
-            atexit.register(lambda: open(path, "w").close())  # noqa: PTH123  # in the actor
-            try:
-                actorlib.exit_actor()
-            except BaseException:
-                if not catches:
-                    raise
-
-        def ping(self) -> int:
-            return 1
-
-    class LoopedLeaving(Leaving):
-        async def wait(self) -> None: ...
-
-    made = actorlib.remote(LoopedLeaving if kind == "looped" else Leaving)
-    actor = made.options(max_concurrency=2 if kind == "threaded" else None).remote()
-    with pytest.raises(ActorDiedError, match="it left by exit_actor") as caught:
-        await actor.ping.remote()
-    assert caught.value.exit.code == 0
-    assert (tmp_path / "seen").exists()
+    for (kind, catches), error in zip(places, errors, strict=True):
+        assert isinstance(error, ActorDiedError), (kind, catches)
+        assert "it left by exit_actor" in str(error)
+        assert error.exit.code == 0
+        assert (tmp_path / f"{kind} {catches}").exists()
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime")
-async def test_atexit_handlers_run_and_earlier_answers_arrive(
-    caller_class: Any, tmp_path: Any
-) -> None:
-    path = str(tmp_path / "seen")
-
-    def register() -> None:
+async def test_atexit_handlers_run_and_earlier_answers_arrive(tmp_path: Any) -> None:
+    def register(path: str) -> None:
         atexit.register(lambda: open(path, "w").close())  # noqa: PTH123  # in the actor
 
-    caller = caller_class.remote()
-    registered = caller.run.remote(register)
-    left = caller.run.remote(actorlib.exit_actor)
-    end = end_of(caller)
-    await registered
-    with pytest.raises(ActorDiedError):
-        await left
-    await end
-    assert (tmp_path / "seen").exists()
+    async def leave(caller: Any, path: str) -> None:
+        registered = caller.run.remote(register, path)
+        left = caller.run.remote(actorlib.exit_actor)
+        end = end_of(caller)
+        await registered
+        with pytest.raises(ActorDiedError):
+            await left
+        await end
 
+    callers = {"serial": Caller.remote(), "looped": AsyncCaller.remote()}
+    await asyncio.gather(
+        *(leave(caller, str(tmp_path / kind)) for kind, caller in callers.items())
+    )
 
-@pytest.mark.usefixtures("runtime")
-async def test_a_name_is_free_as_soon_as_its_actor_leaves() -> None:
-    counter = Counter.options(name="c").remote()
-    await counter
-    ref = counter.__ray_call__.remote(lambda _: actorlib.exit_actor())
-    with pytest.raises(ActorDiedError):
-        await ref
-    assert await Counter.options(name="c").remote().add.remote() == 1
+    assert {path.name for path in tmp_path.iterdir()} == callers.keys()

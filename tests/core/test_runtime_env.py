@@ -5,7 +5,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from helpers.actors import Echo, running
 
 import actorlib
@@ -13,34 +12,24 @@ from actorlib._options.runtime_env import checked_env, merged_env, variables_of
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from actorlib import Runtime
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 # Values.
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        "A=1",
-        [],
-        1,
-        {"env_vars": "A=1"},
-        {"env_vars": {"A": 1}},
-        {"env_vars": {1: "A"}},
-        {"env_vars": {"A": None}},
-        {"working_dir": 1},
-        {"working_dir": ""},
-        {"working_dir": None},
-    ],
-)
-def test_a_wrong_type_is_refused_where_it_is_written(given: Any) -> None:
-    with pytest.raises(TypeError):
-        actorlib.remote(runtime_env=given)
-    with pytest.raises(TypeError):
-        Echo.options(runtime_env=given)
+def test_env_when_it_has_a_wrong_type_then_refused_where_it_is_written() -> None:
+    wrong: list[Any] = [
+        *("A=1", [], 1, {"env_vars": "A=1"}, {"env_vars": {"A": 1}}),
+        *({"env_vars": {1: "A"}}, {"env_vars": {"A": None}}),
+        *({"working_dir": 1}, {"working_dir": ""}, {"working_dir": None}),
+    ]
+    for env in wrong:
+        with pytest.raises(TypeError):
+            actorlib.remote(runtime_env=env)
+        with pytest.raises(TypeError):
+            Echo.options(runtime_env=env)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +101,12 @@ def test_references_are_what_was_there_before() -> None:
 process = pytest.mark.process
 
 
+def in_processes(test: Any) -> Any:
+    """Marks a test that uses the module's runtime."""
+    test = pytest.mark.usefixtures("runtime")(test)
+    return process(pytest.mark.asyncio(loop_scope="module")(test))
+
+
 @actorlib.remote
 class Place:
     """Says where it is."""
@@ -140,25 +135,27 @@ class Place:
         return actorlib.get_runtime_context().runtime_env
 
 
-@pytest_asyncio.fixture
-async def runtime() -> AsyncIterator[Runtime]:
-    async with running() as runtime:
-        yield runtime
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"preload": [__name__], "num_cpus": 4, "grace": 0.5}
 
 
 def with_variables(**variables: str) -> Any:
     return Place.options(runtime_env={"env_vars": variables})
 
 
-@process
-@pytest.mark.usefixtures("runtime")
+@in_processes
 async def test_variables_are_there_before_the_constructor_and_here_alone() -> None:
-    place = with_variables(ACTORLIB_TEST_A="1").remote()
+    place = with_variables(ACTORLIB_TEST_A="1", PATH="/nowhere:${PATH}").remote()
     other = Place.remote()
 
     assert await place.at_first.remote() == "1"
+    assert await place.variable.remote("PATH") == f"/nowhere:{os.environ['PATH']}"
     assert await other.variable.remote("ACTORLIB_TEST_A") is None
     assert "ACTORLIB_TEST_A" not in os.environ
+    env = {"ACTORLIB_TEST_A": "1", "PATH": "/nowhere:${PATH}"}
+    assert await place.env.remote() == {"env_vars": env}
+    assert await other.env.remote() == {}
 
 
 @process
@@ -179,8 +176,7 @@ async def test_variables_when_taken_out_before_init_then_actors_never_have_them(
     assert seen == [None, "secret", ""]
 
 
-@process
-@pytest.mark.usefixtures("runtime")
+@in_processes
 async def test_variables_are_there_when_the_class_is_loaded() -> None:
     class Loaded:
         def __reduce__(self) -> Any:
@@ -190,8 +186,7 @@ async def test_variables_are_there_when_the_class_is_loaded() -> None:
     assert await echo.echo.remote(Loaded()) == "1"
 
 
-@process
-@pytest.mark.usefixtures("runtime")
+@in_processes
 async def test_actors_made_by_an_actor_inherit_its_variables() -> None:
     outer = with_variables(ACTORLIB_TEST_A="1", ACTORLIB_TEST_B="2").remote()
     inner = await outer.make.remote(
@@ -203,16 +198,7 @@ async def test_actors_made_by_an_actor_inherit_its_variables() -> None:
     assert await innermost.variable.remote("ACTORLIB_TEST_B") == "23"
 
 
-@process
-@pytest.mark.usefixtures("runtime")
-async def test_path_is_extended() -> None:
-    place = with_variables(PATH="/nowhere:${PATH}").remote()
-
-    assert await place.variable.remote("PATH") == f"/nowhere:{os.environ['PATH']}"
-
-
-@process
-@pytest.mark.usefixtures("runtime")
+@in_processes
 async def test_a_restart_keeps_the_variables() -> None:
     env: Any = {"env_vars": {"ACTORLIB_TEST_A": "1"}}
     place = Place.options(runtime_env=env, max_restarts=1).remote()
@@ -239,41 +225,21 @@ async def test_the_user_s_word_on_devices_and_threads_is_the_last() -> None:
         assert await place.variable.remote("MKL_NUM_THREADS") is None
 
 
-@process
-@pytest.mark.usefixtures("runtime")
-async def test_env_when_asked_for_then_as_it_was_said() -> None:
-    env = {"env_vars": {"A": "1"}}
-
-    assert await Place.options(runtime_env=env).remote().env.remote() == env  # type: ignore[arg-type]
-    assert await Place.remote().env.remote() == {}
-
-
-@process
-@pytest.mark.usefixtures("runtime")
+@in_processes
+@pytest.mark.parametrize("is_relative", [False, True])
 async def test_working_dir_when_said_then_it_works_and_imports_there(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_relative: bool
 ) -> None:
-    (tmp_path / "actorlib_test_module.py").write_text("VALUE = 5")
-    place = Place.options(runtime_env={"working_dir": str(tmp_path)}).remote()
+    (tmp_path / f"actorlib_test_module_{is_relative}.py").write_text("VALUE = 5")
+    monkeypatch.chdir(tmp_path.parent)  # where the maker is
+    directory = tmp_path.name if is_relative else str(tmp_path)
+    place = Place.options(runtime_env={"working_dir": directory}).remote()
 
     assert await place.directory.remote() == (str(tmp_path), str(tmp_path))
-    assert await place.imported.remote("actorlib_test_module") == 5
+    assert await place.imported.remote(f"actorlib_test_module_{is_relative}") == 5
 
 
-@process
-@pytest.mark.usefixtures("runtime")
-async def test_working_dir_when_relative_then_to_where_the_maker_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "inner").mkdir()
-    monkeypatch.chdir(tmp_path)
-    place = Place.options(runtime_env={"working_dir": "inner"}).remote()
-
-    assert (await place.directory.remote())[0] == str(tmp_path / "inner")
-
-
-@process
-@pytest.mark.usefixtures("runtime")
+@in_processes
 async def test_working_dir_when_it_is_not_there_then_refused_at_remote(
     tmp_path: Path,
 ) -> None:

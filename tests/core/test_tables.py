@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from helpers import listings
 
 from actorlib import (
     ActorInfo,
@@ -21,43 +22,27 @@ from actorlib._rows.tables import clipped, some_of
 HOSTILE = "<img src=x onerror='alert(1)'>&amp;"
 
 
-def info(number: int, **said: Any) -> ActorInfo:
+def info(number: int, **changed: Any) -> ActorInfo:
     known: dict[str, Any] = {
         "actor_id": f"{number:032x}",
-        "class_name": "Model",
-        "state": "alive",
         "pid": 800 + number,
-        "resources": {"GPU": 0.5},
-        "devices": {"0": 0.5},
-        "mask": None,
-        "restarts": 0,
-        "pending_calls": 2,
-        "death": "",
         "name": f"m{number}",
+        "pending_calls": 2,
     }
-    return ActorInfo(**{**known, **said})
+    return listings.info(**{**known, **changed})
 
 
-def snapshot(**said: Any) -> Snapshot:
+def snapshot(**changed: Any) -> Snapshot:
     known: dict[str, Any] = {
         "total": {"CPU": 4.0, "GPU": 2.0, "memory": 2.0**34},
         "available": {"CPU": 4.0, "GPU": 1.5, "memory": 2.0**33},
-        "waiting": (),
         "actors": (info(1),),
-        "object_store": ObjectStoreInfo(),
     }
-    return Snapshot(**{**known, **said})
+    return listings.snapshot(**{**known, **changed})
 
 
 def device(number: int) -> DeviceInfo:
-    return DeviceInfo(
-        device=str(number),
-        kind="GPU",
-        model="H100",
-        nbytes=80 * 2**30,
-        available=0.5,
-        is_logical=False,
-    )
+    return listings.device(device=str(number), available=0.5)
 
 
 LARGE = snapshot(

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import pytest
 
 from actorlib._base.value import builder_of, dataclass
-from actorlib.accelerators import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +100,6 @@ def test_class_when_made_then_a_dataclass_with_the_same_fields() -> None:
     assert Ours.__match_args__ == Theirs.__match_args__
     assert Ours.__slots__ == Theirs.__slots__
     assert repr(Ours.__dataclass_params__) == repr(Theirs.__dataclass_params__)
-
-
-def test_constructor_when_inspected_then_as_the_library_makes_it() -> None:
     assert str(inspect.signature(Ours)) == str(inspect.signature(Theirs))
     assert str(inspect.signature(Pair)) == "(first: 'int', second: 'int' = 2) -> None"
 
@@ -137,23 +133,15 @@ def test_value_when_made_wrongly_then_refused(
         made(*args, **given)
 
 
-def test_value_when_shown_then_its_fields_but_hidden_ones() -> None:
-    shown = repr(Ours(name="n"))
-
-    assert shown == repr(Theirs(name="n")).replace("Theirs", "Ours")
-    assert "hidden" not in shown
-
-
-def test_values_when_compared_then_by_their_fields() -> None:
+def test_values_when_shown_compared_or_hashed_then_by_their_fields() -> None:
     one = Ours(name="n", parts=[1])
 
+    assert repr(one) == repr(Theirs(name="n", parts=[1])).replace("Theirs", "Ours")
+    assert "hidden" not in repr(one)
     assert one == Ours(name="n", parts=[1], aside="b")
     assert one != Ours(name="n", parts=[2])
     assert one != Theirs(name="n", parts=[1])
     assert (Pair(1) == (1, 2)) is False
-
-
-def test_values_when_hashed_then_equal_ones_alike() -> None:
     assert {Pair(1): "found"}[Pair(1, 2)] == "found"
     assert len({Pair(1), Pair(1, 2), Pair(2)}) == 2
     with pytest.raises(TypeError, match="unhashable type: 'Changing'"):
@@ -161,21 +149,18 @@ def test_values_when_hashed_then_equal_ones_alike() -> None:
 
 
 def test_frozen_value_when_changed_then_refused() -> None:
-    for value, name in ((Ours(name="n"), "name"), (WithDict(), "number")):
+    values: list[tuple[Any, str]] = [
+        (Ours(name="n"), "name"),
+        (WithDict(), "number"),
+        *((Below(name="n"), name) for name in ("size", "extra")),
+    ]
+    for value, name in values:
         with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to"):
             setattr(value, name, 1)
         with pytest.raises(dataclasses.FrozenInstanceError, match="cannot delete"):
             delattr(value, name)
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(value, "other", 1)  # noqa: B010  # as somebody may
-
-
-def test_value_that_may_change_when_changed_then_it_has_the_new_value() -> None:
-    value = Changing(number=1)
-
-    value.number = 2
-
-    assert value == Changing(number=2)
 
 
 def test_class_below_when_it_has_attributes_of_its_own_then_they_may_be_set() -> None:
@@ -217,16 +202,6 @@ def test_value_when_its_class_is_below_another_then_it_has_the_fields_of_both() 
     assert not hasattr(value, "__dict__")
 
 
-@pytest.mark.parametrize("name", ["size", "extra", "other"])
-def test_value_when_its_class_is_below_another_then_it_is_frozen(name: str) -> None:
-    value: Any = Below(name="n")
-
-    with pytest.raises(AttributeError):
-        setattr(value, name, 5)
-    with pytest.raises(AttributeError):
-        delattr(value, name)
-
-
 def test_value_when_copied_or_pickled_then_it_is_equal() -> None:
     values = [Ours(name="n", parts=[1]), Pair(1), Changing(number=1), WithDict()]
 
@@ -235,14 +210,6 @@ def test_value_when_copied_or_pickled_then_it_is_equal() -> None:
         assert copy.deepcopy(value) == value
         assert dataclasses.replace(value) == value  # type: ignore[type-var]
     assert values[0].doubled().total == 7  # type: ignore[union-attr]
-
-
-def test_value_when_matched_then_by_place_and_by_name() -> None:
-    match Pair(1):
-        case Pair(1, second):
-            assert second == 2
-        case _:
-            pytest.fail("not matched")
 
 
 def test_value_when_equal_to_itself_alone_then_also_as_a_key() -> None:
@@ -280,14 +247,6 @@ def test_field_when_not_taken_and_with_a_default_then_refused() -> None:
             """A value with what is never said."""
 
             number: int = field(default=1, init=False)
-
-
-def test_public_value_when_users_ask_then_a_dataclass() -> None:
-    device = Device(family="nvidia", kind="GPU", index=0, id="0")
-
-    assert dataclasses.replace(device, index=1).index == 1
-    assert dataclasses.asdict(device)["kind"] == "GPU"
-    assert "index: 'int'" in str(inspect.signature(Device))
 
 
 def test_builder_when_it_has_all_values_then_it_makes_an_equal_value() -> None:

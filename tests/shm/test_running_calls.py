@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -117,11 +117,8 @@ def test_calls_when_threads_begin_and_end_them_then_none_is_left() -> None:
             calls.begin(call)
             calls.end(call)
 
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, range(1, 5)))
 
     assert read_begun(calls.cells) == BegunCalls(1999, frozenset())
 

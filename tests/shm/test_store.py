@@ -65,13 +65,8 @@ def test_take_when_the_budget_is_spent_then_none_and_nothing_is_kept() -> None:
         taken(store, MIB)
 
         assert store.allocate(2 * MIB) is None
-        assert used(store) == MIB
-        assert store.allocate(MIB) is not None
-
-
-def test_take_when_a_value_is_larger_than_everything_then_none() -> None:
-    with opened(2 * MIB) as store:
         assert store.allocate(1 << 45) is None
+        assert used(store) == MIB
         assert store.allocate(MIB) is not None
 
 
@@ -171,14 +166,6 @@ def test_memory_when_it_gets_short_then_what_was_kept_warm_goes_soon() -> None:
         assert store.touched == 0
         other.set_touched(0)
         other.close()
-
-
-def test_memory_when_more_is_touched_then_it_is_looked_at_once() -> None:
-    with opened(64 * MIB) as store:
-        store.free(taken(store, 6 * MIB))
-        store.free(taken(store, 24 * MIB))
-
-        assert store.touched == 8 * MIB
 
 
 def sweep(store: SegmentStore) -> None:

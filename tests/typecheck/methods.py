@@ -10,7 +10,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, assert_type
 
 import actorlib
-from actorlib import ActorHandle, ActorMethod, ObjectRef, ObjectRefGenerator
+from actorlib import (
+    ActorHandle,
+    ActorMethod,
+    ActorPool,
+    ObjectRef,
+    ObjectRefGenerator,
+    Replicas,
+)
 
 
 class Adder:
@@ -46,6 +53,15 @@ class Adder:
         for number in self.count(1):
             yield str(assert_type(number, int))
 
+    @actorlib.batch(max_size=8)
+    def double(self, values: list[int]) -> list[float]:
+        return [2.0 * value for value in values]
+
+    @actorlib.method(concurrency_group="io")
+    @actorlib.batch()
+    async def halve(self, values: list[int]) -> list[float]:
+        return [value / 2 for value in values]
+
     def undecorated(self) -> float:
         return 0.5
 
@@ -75,6 +91,23 @@ async def use() -> None:
     assert_type(await (await handle).undecorated.remote(), Any)
 
 
+async def spawn(given: ActorHandle[Adder]) -> None:
+    adder = Adders.spawn(1)
+    assert_type(adder, Adder)
+    assert_type(await adder.double.remote(3), float)
+    assert_type(await adder.halve.remote(3), float)
+    assert_type(Adders.options(num_gpus=1).spawn(), Adder)
+    assert_type(actorlib.get_actor("a", Adders), Adder)
+    assert_type(actorlib.typed(given), Adder)
+    replicas = Replicas(Adders, 2)
+    assert_type(replicas, Replicas[Adder])
+    assert_type(await actorlib.typed(replicas).add.remote(1), int)
+    pool = ActorPool([adder, Adders.spawn()])
+    assert_type(pool, ActorPool[Adder])
+    async for total in pool.map(lambda one, n: one.add.remote(n), [1, 2]):
+        assert_type(total, int)
+
+
 async def reject() -> None:
     adder = actorlib.typed(Adders.remote())
     Adders.remote("1")  # rejected
@@ -94,6 +127,12 @@ async def reject() -> None:
     actorlib.typed(adder)  # rejected
     unbound: Callable[[Adder, str], int] = Adder.add  # rejected
     del wrong, unbound
+    Adders.spawn("1")  # rejected
+    adder.undecorated.remote()  # rejected
+    adder.double.remote("1")  # rejected
+    actorlib.get_actor("a", Adders).add.remote("1")  # rejected
+    actorlib.typed(Replicas(Adders, 2)).add.remote("1")  # rejected
+    Adders(1)  # rejected
 
 
 class Wrong:

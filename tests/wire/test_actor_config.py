@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import cast
 
-import pytest
-
 from actorlib._base.ids import ActorId
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.codec import FrameDecoder, encode
@@ -39,11 +37,3 @@ def test_config_when_it_crosses_a_pipe_then_the_same_is_read() -> None:
     (frame,) = FrameDecoder().feed(sent)
 
     assert ActorConfig(**frame[1]) == CONFIG
-
-
-def test_config_when_a_field_is_missing_then_it_is_refused() -> None:
-    values = dict(vars(CONFIG))
-    del values["prefix"]
-
-    with pytest.raises(TypeError, match="prefix"):
-        ActorConfig(**values)

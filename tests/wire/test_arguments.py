@@ -10,7 +10,7 @@ from helpers.turns import next_turn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib import ActorHandle
+from actorlib import ActorHandle, ObjectRef
 from actorlib._base.ids import ActorId
 from actorlib._core.engine import HandlePin, set_engine
 from actorlib._core.runtime_context import RuntimeContext
@@ -24,10 +24,10 @@ from actorlib._wire.arguments import (
     without_refs,
 )
 from actorlib._wire.serialization import decode_call, encode_plain_call
-from actorlib.exceptions import SerializationError, TaskCancelledError
+from actorlib.exceptions import SerializationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.usefixtures("on_both_loops")
 
@@ -65,15 +65,6 @@ def handle_of(engine: FakeEngine, actor: bytes) -> ActorHandle[Any]:
 # Which are refs.
 
 
-async def test_refs_when_there_are_none_then_empty_and_ready(
-    engine: FakeEngine,
-) -> None:
-    arguments = arguments_of(engine, 1, "a", [2], b=3)
-
-    assert arguments.refs == []
-    assert arguments.are_ready
-
-
 async def test_refs_when_some_are_given_by_themselves_then_those_in_order(
     engine: FakeEngine,
 ) -> None:
@@ -89,7 +80,7 @@ async def test_refs_when_one_is_inside_another_value_then_nothing_waits_for_it(
 ) -> None:
     ref = engine.new_ref()
 
-    arguments = arguments_of(engine, [ref])
+    arguments = arguments_of(engine, 1, "a", [ref], b=3)
 
     assert arguments.refs == []
     assert arguments.are_ready
@@ -112,30 +103,22 @@ async def test_refs_when_not_all_are_done_then_not_ready(engine: FakeEngine) -> 
 # What is sent.
 
 
-async def test_payload_when_there_are_no_refs_then_the_arguments(
-    engine: FakeEngine,
-) -> None:
-    arguments = arguments_of(engine, 1, (2,), a=[3])
-
-    assert sent(arguments) == ([1, (2,)], {"a": [3]})
-
-
-async def test_payload_when_there_are_no_arguments_then_none(
-    engine: FakeEngine,
-) -> None:
-    assert sent(arguments_of(engine)) == ([], {})
-
-
 async def test_payload_when_refs_are_done_then_their_values_are_in_their_places(
     engine: FakeEngine,
 ) -> None:
-    first, second = engine.new_ref(), engine.new_ref()
-    arguments = arguments_of(engine, first, 5, a=second, b=6)
+    first, second, none = (engine.new_ref() for _ in range(3))
+    arguments = arguments_of(
+        engine, first, 5, first, none, (2,), a=second, b=[3], c=first
+    )
 
     first.set_result("one")
-    second.set_result(["two"])
+    second.set_result({"a": {1, 2}})  # which is not plain
+    none.set_result(None)
 
-    assert sent(arguments) == (["one", 5], {"a": ["two"], "b": 6})
+    assert sent(arguments) == (
+        ["one", 5, "one", None, (2,)],
+        {"a": {"a": {1, 2}}, "b": [3], "c": "one"},
+    )
 
 
 async def test_payload_when_everything_is_plain_then_it_is_that_of_a_plain_call(
@@ -150,103 +133,31 @@ async def test_payload_when_everything_is_plain_then_it_is_that_of_a_plain_call(
     assert arguments.payload() == (encode_plain_call((1, "one", [2])), None)
 
 
-async def test_payload_when_only_the_value_of_a_ref_is_not_plain_then_it_arrives_too(
+async def test_payload_when_arguments_change_meanwhile_then_they_are_as_they_were(
     engine: FakeEngine,
 ) -> None:
-    ref = engine.new_ref()
-    arguments = arguments_of(engine, 1, ref)
-
-    ref.set_result({"a": {1, 2}})
-
-    assert sent(arguments) == ([1, {"a": {1, 2}}], {})
-
-
-async def test_payload_when_one_ref_is_given_twice_then_its_value_is_in_both_places(
-    engine: FakeEngine,
-) -> None:
-    ref = engine.new_ref()
-    arguments = arguments_of(engine, ref, ref, a=ref)
-
-    ref.set_result(1)
-
-    assert sent(arguments) == ([1, 1], {"a": 1})
-
-
-async def test_payload_when_the_value_of_a_ref_is_none_then_none(
-    engine: FakeEngine,
-) -> None:
-    ref = engine.new_ref()
-    arguments = arguments_of(engine, ref)
-
-    ref.set_result(None)
-
-    assert sent(arguments) == ([None], {})
-
-
-async def test_payload_when_a_ref_failed_then_its_exception(
-    engine: FakeEngine,
-) -> None:
-    ref = engine.new_ref()
-    arguments = arguments_of(engine, 1, ref)
-
-    ref.set_exception(KeyError("lost"))
-
-    with pytest.raises(KeyError, match="lost"):
-        arguments.payload()
-
-
-async def test_payload_when_a_ref_was_cancelled_then_task_cancelled_error(
-    engine: FakeEngine,
-) -> None:
-    ref = engine.new_ref()
-    arguments = arguments_of(engine, a=ref)
-
-    ref.cancel()
-
-    with pytest.raises(TaskCancelledError):
-        arguments.payload()
-
-
-async def test_payload_when_an_argument_changes_meanwhile_then_it_is_as_it_was(
-    engine: FakeEngine,
-) -> None:
-    ref, mutable = engine.new_ref(), {"a": [1]}
-    arguments = arguments_of(engine, ref, mutable)
+    ref, mutable, array = engine.new_ref(), {"a": [1]}, np.zeros(100_000)
+    arguments = arguments_of(engine, ref, mutable, array)
 
     mutable["a"].append(2)
-    ref.set_result(0)
-
-    assert sent(arguments) == ([0, {"a": [1]}], {})
-
-
-async def test_payload_when_a_large_array_changes_meanwhile_then_it_is_as_it_was(
-    engine: FakeEngine,
-) -> None:
-    ref, array = engine.new_ref(), np.zeros(100_000)
-    arguments = arguments_of(engine, ref, array)
-
     array += 1
     ref.set_result(0)
 
-    (_, arrived), _ = sent(arguments)
-    assert arrived.max() == 0
+    (value, arrived, numbers), _ = sent(arguments)
+    assert (value, arrived, numbers.max()) == (0, {"a": [1]}, 0)
 
 
 # What cannot be sent.
 
 
+@pytest.mark.parametrize("has_ref", [False, True])
 async def test_arguments_when_one_cannot_be_sent_then_refused_at_once_and_named(
-    engine: FakeEngine,
+    engine: FakeEngine, *, has_ref: bool
 ) -> None:
-    with pytest.raises(SerializationError, match=r"argument 2 of Model\.ping, a lock"):
-        arguments_of(engine, 1, threading.Lock())
+    first = engine.new_ref() if has_ref else 1
 
-
-async def test_arguments_when_one_behind_a_ref_cannot_be_sent_then_refused_at_once(
-    engine: FakeEngine,
-) -> None:
     with pytest.raises(SerializationError, match=r"argument 2 of Model\.ping, a lock"):
-        arguments_of(engine, engine.new_ref(), threading.Lock())
+        arguments_of(engine, first, threading.Lock())
 
 
 async def test_payload_when_the_value_of_a_ref_cannot_be_sent_then_it_is_named(
@@ -272,22 +183,7 @@ def running(engine: FakeEngine) -> Iterator[FakeEngine]:
     set_engine(None)
 
 
-async def test_loans_when_handles_are_among_them_then_their_actors(
-    running: FakeEngine,
-) -> None:
-    one, two = handle_of(running, b"1"), handle_of(running, b"2")
-
-    arguments = arguments_of(running, one, [two], a=one)
-
-    assert sorted(arguments.payload()[1] or []) == sorted(arguments.borrowed)
-    assert {b"1", b"2"} == set(arguments.borrowed)
-
-
-async def test_loans_when_there_are_no_handles_then_none(running: FakeEngine) -> None:
-    assert arguments_of(running, 1).payload()[1] is None
-
-
-async def test_loans_when_they_are_behind_a_ref_then_all_of_the_payload(
+async def test_loans_when_they_are_behind_a_ref_then_all_of_the_payload_and_held_once(
     running: FakeEngine,
 ) -> None:
     ref, one, two = (
@@ -301,18 +197,7 @@ async def test_loans_when_they_are_behind_a_ref_then_all_of_the_payload(
     _, loans = arguments.payload()
 
     assert set(loans or []) == {b"1", b"2"}
-
-
-async def test_loans_when_the_payload_was_made_then_no_holder_is_left_over(
-    running: FakeEngine,
-) -> None:
-    ref, one = running.new_ref(), handle_of(running, b"1")
-    arguments = arguments_of(running, [one], ref)
-    ref.set_result(0)
-
-    arguments.payload()
-
-    assert running.holders == {b"1": 1}
+    assert running.holders[b"1"] == 1
 
 
 async def test_loans_when_a_handle_is_of_another_runtime_then_refused(
@@ -327,64 +212,38 @@ async def test_loans_when_a_handle_is_of_another_runtime_then_refused(
 # When they are there.
 
 
-async def test_when_done_when_there_are_none_then_at_once() -> None:
-    bell = Bell()
+async def test_when_done_when_all_are_then_it_is_called_at_once(
+    engine: FakeEngine,
+) -> None:
+    bell, ref = Bell(), engine.new_ref()
+    ref.set_result(1)
 
     call_when_done([], bell.ring)
-
-    assert bell.rung == 1
-
-
-async def test_when_done_when_all_are_done_then_at_once(engine: FakeEngine) -> None:
-    bell, ref = Bell(), engine.new_ref()
-    ref.set_result(1)
-
     call_when_done([ref], bell.ring)
 
-    assert bell.rung == 1
+    assert bell.rung == 2
 
 
-async def test_when_done_when_one_is_still_open_then_not_yet(
-    engine: FakeEngine,
-) -> None:
-    bell, refs = Bell(), [engine.new_ref(), engine.new_ref()]
-    call_when_done(refs, bell.ring)
-
-    refs[0].set_result(1)
-    await next_turn()
-
-    assert bell.rung == 0
+ENDS: dict[str, Callable[[ObjectRef[Any]], object]] = {
+    "result": lambda ref: ref.set_result(2),
+    "exception": lambda ref: (ref.set_exception(KeyError()), ref.exception()),
+    "cancelled": lambda ref: ref.cancel(),
+}
 
 
-@pytest.mark.parametrize("last", ["result", "exception", "cancelled"])
-async def test_when_done_when_the_last_is_done_in_any_way_then_once(
+@pytest.mark.parametrize("last", ENDS)
+async def test_when_done_when_the_last_is_done_in_any_way_then_once_and_not_before(
     engine: FakeEngine, last: str
 ) -> None:
-    bell, refs = Bell(), [engine.new_ref(), engine.new_ref()]
-    call_when_done(refs, bell.ring)
+    bell, first, second = Bell(), engine.new_ref(), engine.new_ref()
+    call_when_done([first, second, second], bell.ring)
 
-    refs[0].set_result(1)
-    if last == "result":
-        refs[1].set_result(2)
-    elif last == "exception":
-        refs[1].set_exception(KeyError())
-        refs[1].exception()
-    else:
-        refs[1].cancel()
+    first.set_result(1)
     await next_turn()
+    assert bell.rung == 0
 
-    assert bell.rung == 1
-
-
-async def test_when_done_when_one_ref_is_given_twice_then_once(
-    engine: FakeEngine,
-) -> None:
-    bell, ref = Bell(), engine.new_ref()
-    call_when_done([ref, ref], bell.ring)
-
-    ref.set_result(1)
+    ENDS[last](second)
     await next_turn()
-
     assert bell.rung == 1
 
 

@@ -8,12 +8,13 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.frames import comparable, written
 from helpers.turns import in_time, next_turn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actorlib._wire.async_channel import AsyncChannel
-from actorlib._wire.codec import FrameDecoder, encode
+from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.messages import CALL, READY, RESULT
 from actorlib.exceptions import ProtocolError
 
@@ -46,7 +47,7 @@ class End:
             self._there = asyncio.get_running_loop().create_future()
             async with in_time():
                 await self._there
-        return told(self.frames)
+        return comparable(self.frames)
 
     async def gone(self) -> None:
         """Waits until the other side is lost."""
@@ -99,21 +100,6 @@ async def pair(watched_loop: asyncio.AbstractEventLoop) -> Iterator[Pair]:
         yield made
 
 
-def told(frames: list[Frame]) -> list[Frame]:
-    """Frames with large payloads made comparable: lists of bytes."""
-    return [
-        (*frame[:-1], [bytes(buffer) for buffer in frame[-1]])
-        if isinstance(frame[-1], list)
-        else frame
-        for frame in frames
-    ]
-
-
-def written(frame: Frame) -> bytes:
-    data = encode(frame)
-    return data if isinstance(data, bytes) else b"".join(map(bytes, data))
-
-
 async def turns(count: int) -> None:
     """Lets the loop look at its sockets so many times."""
     for _ in range(count):
@@ -133,56 +119,34 @@ async def read_away(sock: socket.socket, nbytes: int) -> bytes:
 # Sending and receiving.
 
 
-async def test_send_when_one_frame_then_it_arrives(pair: Pair) -> None:
-    left, right = pair.left(), pair.right()
-
-    left.channel.send((CALL, 1, "ping", None, b"x"))
-
-    assert await right.received(1) == [(CALL, 1, "ping", None, b"x")]
-
-
-async def test_send_when_many_in_one_turn_then_all_arrive_in_order(pair: Pair) -> None:
-    left, right = pair.left(), pair.right()
-    frames = [(CALL, n, "ping", None, b"x" * (n % 50)) for n in range(2_000)]
-
-    for frame in frames:
-        left.channel.send(frame)
-
-    assert await right.received(2_000) == frames
-
-
 async def test_send_when_both_send_at_once_then_all_arrive_in_order(
     pair: Pair,
 ) -> None:
     left, right = pair.left(), pair.right()
-    frames = [(CALL, n, b"x" * 5_000) for n in range(300)]
+    frames = [(CALL, n, b"x" * (n % 7 * 1_000)) for n in range(2_000)]
 
     for frame in frames:
         left.channel.send(frame)
         right.channel.send(frame)
 
-    assert await right.received(300) == frames
-    assert await left.received(300) == frames
+    assert await right.received(2_000) == frames
+    assert await left.received(2_000) == frames
 
 
 @pytest.mark.parametrize(
-    "payload",
-    [b"x" * 3 * MIB, [b"y" * 3 * MIB], [b"a" * MIB, b"", b"b" * MIB, b"c"]],
-    ids=["one piece", "one buffer", "several buffers"],
+    "payloads",
+    [
+        [b"x" * 3 * MIB],
+        [[b"y" * 3 * MIB]],
+        [[b"a" * MIB, b"", b"b" * MIB, b"c"]],
+        [b"a", [b"b" * MIB], b"c", [b"d" * MIB, b"e"], b"f" * MIB, b"g"],
+    ],
+    ids=["one piece", "one buffer", "several buffers", "large and small ones"],
 )
-async def test_send_when_a_frame_is_larger_than_the_kernels_buffer_then_it_is_whole(
-    pair: Pair, payload: bytes | list[bytes]
+async def test_send_when_frames_are_larger_than_the_kernels_buffer_then_all_are_whole(
+    pair: Pair, payloads: list[bytes | list[bytes]]
 ) -> None:
     left, right = pair.left(), pair.right()
-
-    left.channel.send((RESULT, 1, None, payload))
-
-    assert await right.received(1) == [(RESULT, 1, None, payload)]
-
-
-async def test_send_when_large_and_small_are_mixed_then_in_order(pair: Pair) -> None:
-    left, right = pair.left(), pair.right()
-    payloads = [b"a", [b"b" * MIB], b"c", [b"d" * MIB, b"e"], b"f" * MIB, b"g"]
     frames = [(RESULT, n, None, payload) for n, payload in enumerate(payloads)]
 
     for frame in frames:
@@ -275,16 +239,6 @@ async def test_receive_when_half_a_frame_was_read_before_then_it_is_whole(
 # Draining.
 
 
-async def test_drain_when_everything_is_gone_then_at_once(pair: Pair) -> None:
-    left = pair.left()
-    left.channel.send((READY,))
-
-    await left.channel.drain()
-
-    assert left.channel.unsent == 0
-    assert pair.right_sock.recv(100) == written((READY,))
-
-
 async def test_drain_when_frames_were_gathered_then_they_are_sent(pair: Pair) -> None:
     left = pair.left()
     for _ in range(3):
@@ -292,78 +246,42 @@ async def test_drain_when_frames_were_gathered_then_they_are_sent(pair: Pair) ->
 
     await left.channel.drain()
 
+    assert left.channel.unsent == 0
     assert pair.right_sock.recv(100) == written((READY,)) * 3
 
 
-async def test_drain_when_the_other_side_reads_late_then_it_waits_for_it(
+async def test_drain_when_the_other_side_reads_late_then_all_who_still_wait_are_told(
     pair: Pair,
 ) -> None:
     left = pair.left()
     frame = (RESULT, 1, None, b"x" * 3 * MIB)
     left.channel.send(frame)
-    draining = asyncio.create_task(left.channel.drain())
+    draining = [asyncio.create_task(left.channel.drain()) for _ in range(3)]
     await turns(3)
-    assert not draining.done()
+    assert not any(drain.done() for drain in draining)
     assert left.channel.unsent > 0
 
+    draining[0].cancel()
+    await asyncio.wait(draining[:1])
     data = await read_away(pair.right_sock, len(written(frame)))
     async with in_time():
-        await draining
+        await asyncio.gather(*draining[1:])
 
     assert data == written(frame)
     assert left.channel.unsent == 0
 
 
-async def test_drain_when_several_wait_then_all_are_told(pair: Pair) -> None:
-    left = pair.left()
-    left.channel.send((RESULT, 1, None, b"x" * 3 * MIB))
-    draining = [asyncio.create_task(left.channel.drain()) for _ in range(3)]
-
-    right = pair.right()
-    async with in_time():
-        await asyncio.gather(*draining)
-
-    assert len(await right.received(1)) == 1
-
-
-async def test_drain_when_one_wait_is_cancelled_then_the_others_go_on(
-    pair: Pair,
-) -> None:
-    left = pair.left()
-    left.channel.send((RESULT, 1, None, b"x" * 3 * MIB))
-    first, second = (asyncio.create_task(left.channel.drain()) for _ in range(2))
-    await next_turn()
-
-    first.cancel()
-    await asyncio.wait([first])
-    pair.right()
-    async with in_time():
-        await second
-
-    assert left.channel.unsent == 0
-
-
-async def test_drain_when_the_other_side_goes_then_it_ends(pair: Pair) -> None:
+@pytest.mark.parametrize("end", ["the other side", "this side"])
+async def test_drain_when_a_side_is_closed_then_it_ends(pair: Pair, end: str) -> None:
     left = pair.left()
     left.channel.send((RESULT, 1, None, b"x" * 3 * MIB))
     draining = asyncio.create_task(left.channel.drain())
     await next_turn()
 
-    pair.right_sock.close()
-
-    async with in_time():
-        await draining
-
-
-async def test_drain_when_this_side_is_closed_meanwhile_then_it_ends(
-    pair: Pair,
-) -> None:
-    left = pair.left()
-    left.channel.send((RESULT, 1, None, b"x" * 3 * MIB))
-    draining = asyncio.create_task(left.channel.drain())
-    await next_turn()
-
-    left.channel.close()
+    if end == "this side":
+        left.channel.close()
+    else:
+        pair.right_sock.close()
 
     async with in_time():
         await draining
@@ -371,86 +289,43 @@ async def test_drain_when_this_side_is_closed_meanwhile_then_it_ends(
 
 # Ends.
 
+LAST: list[Frame] = [(RESULT, n, None, b"x" * 10_000) for n in range(15)]
 
-async def test_lost_when_the_other_side_closes_then_called_once_with_nothing(
+
+@pytest.mark.parametrize("has_unread", [False, True])
+@pytest.mark.parametrize("still_sends", [False, True])
+@pytest.mark.parametrize(
+    ("data", "frames"),
+    [
+        (b"", []),
+        (written(*LAST), LAST),
+        (written((RESULT, 1, None, [b"abcdef"]))[:-3], []),
+    ],
+    ids=["nothing", "frames", "half of a frame"],
+)
+async def test_lost_when_the_other_side_closes_then_once_behind_its_whole_frames(
     pair: Pair,
+    data: bytes,
+    frames: list[Frame],
+    *,
+    has_unread: bool,
+    still_sends: bool,
 ) -> None:
     left = pair.left()
+    if has_unread:
+        left.channel.send((CALL, 1, "unread", None, b""))
+    pair.right_sock.sendall(data)
 
     pair.right_sock.close()
+    if still_sends:
+        for _ in range(3):
+            left.channel.send((CALL, 1, "too late", None, b"x" * MIB))
     await left.gone()
     await turns(3)
 
+    assert left.frames == frames
     assert left.lost == [None]
     assert not left.channel.is_open
-
-
-async def test_lost_when_the_other_side_sent_before_it_closed_then_that_comes_first(
-    pair: Pair,
-) -> None:
-    left, right = pair.left(), pair.right()
-    frames = [(RESULT, n, None, b"x" * 1_000) for n in range(100)]
-    for frame in frames:
-        right.channel.send(frame)
-
-    right.channel.close()
-    await left.gone()
-
-    assert left.frames == frames
-
-
-async def test_lost_when_the_other_side_closed_with_unread_data_then_its_own_is_read(
-    pair: Pair,
-) -> None:
-    left = pair.left()
-    left.channel.send((CALL, 1, "unread", None, b""))
-    pair.right_sock.send(written((RESULT, 1, None, b"last words")))
-
-    pair.right_sock.close()
-    await left.gone()
-
-    assert left.frames == [(RESULT, 1, None, b"last words")]
-    assert left.lost == [None]
-
-
-async def test_lost_when_the_other_side_closed_with_unread_data_then_all_of_it_is_read(
-    pair: Pair,
-) -> None:
-    left = pair.left()
-    left.channel.send((CALL, 1, "unread", None, b""))
-    sent = [(RESULT, n, None, b"x" * 10_000) for n in range(15)]
-    for frame in sent:
-        pair.right_sock.send(written(frame))
-
-    pair.right_sock.close()
-    await left.gone()
-
-    assert left.frames == sent
-
-
-async def test_lost_when_we_still_send_to_a_closed_side_then_once_with_nothing(
-    pair: Pair,
-) -> None:
-    left = pair.left()
-    pair.right_sock.send(written((RESULT, 1, None, b"last words")))
-    pair.right_sock.close()
-
-    for _ in range(3):
-        left.channel.send((CALL, 1, "too late", None, b"x" * MIB))
-    await left.gone()
-
-    assert left.frames == [(RESULT, 1, None, b"last words")]
-    assert left.lost == [None]
-
-
-async def test_lost_when_half_a_frame_came_then_nothing_of_it(pair: Pair) -> None:
-    left = pair.left()
-
-    pair.right_sock.send(written((RESULT, 1, None, [b"abcdef"]))[:-3])
-    pair.right_sock.close()
-    await left.gone()
-
-    assert (left.frames, left.lost) == ([], [None])
 
 
 async def test_lost_when_garbage_comes_then_protocol_error(pair: Pair) -> None:
@@ -463,84 +338,40 @@ async def test_lost_when_garbage_comes_then_protocol_error(pair: Pair) -> None:
     assert not left.channel.is_open
 
 
-async def test_close_when_called_then_lost_is_not(pair: Pair) -> None:
-    left = pair.left()
-
-    left.channel.close()
-    pair.right_sock.close()
-    await turns(3)
-
-    assert left.lost == []
-
-
-async def test_close_when_called_then_the_other_side_is_told(pair: Pair) -> None:
-    left, right = pair.left(), pair.right()
-
-    left.channel.close()
-    await right.gone()
-
-    assert right.lost == [None]
-
-
-async def test_close_when_frames_were_gathered_then_they_are_sent_first(
+async def test_close_when_frames_were_gathered_then_they_are_sent_and_later_ones_not(
     pair: Pair,
 ) -> None:
     left, right = pair.left(), pair.right()
-    for number in range(5):
-        left.channel.send((RESULT, number, None, b""))
+    frames = [(RESULT, number, None, b"") for number in range(5)]
+    for frame in frames:
+        left.channel.send(frame)
 
     left.channel.close()
+    left.channel.close()
+    left.channel.send((READY,))
+    await left.channel.drain()
     await right.gone()
+    await turns(3)
 
-    assert right.frames == [(RESULT, n, None, b"") for n in range(5)]
-
-
-async def test_close_when_repeated_then_harmless(pair: Pair) -> None:
-    left = pair.left()
-
-    left.channel.close()
-    left.channel.close()
-
+    assert (right.frames, right.lost) == (frames, [None])
+    assert (left.lost, left.channel.unsent) == ([], 0)
     assert not left.channel.is_open
 
 
-async def test_close_when_a_frame_is_sent_afterwards_then_it_is_dropped(
-    pair: Pair,
-) -> None:
-    left = pair.left()
-    left.channel.close()
-
-    left.channel.send((READY,))
-    await left.channel.drain()
-    await next_turn()
-
-    assert left.channel.unsent == 0
-    assert pair.right_sock.recv(100) == b""
-
-
-async def test_close_when_called_then_its_buffer_is_gone_before_it_is(
-    pair: Pair,
+@pytest.mark.parametrize("end", ["the other side", "this side"])
+async def test_buffer_when_a_side_is_closed_then_it_is_gone_before_the_channel(
+    pair: Pair, end: str
 ) -> None:
     decoder = FrameDecoder()
     buffer = weakref.ref(decoder)
     left = pair.left(decoder=decoder)
     del decoder
 
-    left.channel.close()
-
-    assert buffer() is None
-
-
-async def test_lost_when_it_is_then_its_buffer_is_gone_before_it_is(
-    pair: Pair,
-) -> None:
-    decoder = FrameDecoder()
-    buffer = weakref.ref(decoder)
-    left = pair.left(decoder=decoder)
-    del decoder
-
-    pair.right_sock.close()
-    await left.gone()
+    if end == "this side":
+        left.channel.close()
+    else:
+        pair.right_sock.close()
+        await left.gone()
 
     assert buffer() is None
 
@@ -568,31 +399,9 @@ async def test_close_when_called_while_receiving_then_nothing_follows(
 # Back-pressure.
 
 
-async def test_pause_when_too_much_waits_then_nothing_is_read(pair: Pair) -> None:
-    left = pair.left(pause_above=1_000)
-    left.channel.send((RESULT, 1, None, b"x" * 3 * MIB))
-    pair.right_sock.send(written((CALL, 1, "ping", None, b"")))
-
-    await turns(5)
-
-    assert left.frames == []
-
-
-async def test_pause_when_what_waited_is_gone_then_it_is_read_again(
+async def test_pause_when_too_much_waits_then_it_is_read_again_each_time_it_is_gone(
     pair: Pair,
 ) -> None:
-    left = pair.left(pause_above=1_000)
-    frame = (RESULT, 1, None, b"x" * 3 * MIB)
-    left.channel.send(frame)
-    pair.right_sock.send(written((CALL, 1, "ping", None, b"")))
-    await turns(3)
-
-    await read_away(pair.right_sock, len(written(frame)))
-
-    assert await left.received(1) == [(CALL, 1, "ping", None, b"")]
-
-
-async def test_pause_when_repeated_then_it_resumes_every_time(pair: Pair) -> None:
     left = pair.left(pause_above=1_000)
     frame = (RESULT, 1, None, b"x" * 3 * MIB)
     for count in range(1, 4):
@@ -620,17 +429,11 @@ async def test_pause_when_the_other_side_goes_meanwhile_then_it_is_lost(
     assert left.lost == [None]
 
 
-async def test_pause_when_little_waits_then_it_is_read(pair: Pair) -> None:
-    left = pair.left(pause_above=100 * MIB)
-    left.channel.send((RESULT, 1, None, b"x" * 3 * MIB))
-
-    pair.right_sock.send(written((CALL, 1, "ping", None, b"")))
-
-    assert len(await left.received(1)) == 1
-
-
-async def test_pause_when_not_asked_for_then_reading_never_stops(pair: Pair) -> None:
-    left = pair.left()
+@pytest.mark.parametrize("settings", [{}, {"pause_above": 100 * MIB}], ids=repr)
+async def test_pause_when_little_waits_or_it_is_not_asked_for_then_it_is_read(
+    pair: Pair, settings: dict[str, int]
+) -> None:
+    left = pair.left(**settings)
     left.channel.send((RESULT, 1, None, b"x" * 30 * MIB))
 
     pair.right_sock.send(written((CALL, 1, "ping", None, b"")))
@@ -641,6 +444,23 @@ async def test_pause_when_not_asked_for_then_reading_never_stops(pair: Pair) -> 
 # Reading in place.
 
 
+@contextlib.contextmanager
+def answered(sock: socket.socket, count: int, answer: bytes = b"") -> Iterator[None]:
+    """Reads so many frames in a thread meanwhile, and then sends an answer."""
+
+    def serve() -> None:
+        sock.setblocking(True)  # noqa: FBT003  # the socket API
+        asked, decoder = 0, FrameDecoder()
+        while asked < count:
+            asked += len(decoder.feed(sock.recv(MIB)))
+        sock.sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield
+    thread.join()
+
+
 async def test_pump_when_the_answer_comes_then_no_turn_of_the_loop_passes(
     pair: Pair,
 ) -> None:
@@ -649,21 +469,13 @@ async def test_pump_when_the_answer_comes_then_no_turn_of_the_loop_passes(
     asyncio.get_running_loop().call_soon(turned.append, True)  # noqa: FBT003  # the loop API
     end.channel.send((CALL, 1, "ask", None, b""))
     end.channel.send((CALL, 2, "ask", None, b""))
+    answers: list[Frame] = [(READY,), (RESULT, 2, None, b"")]
 
-    def answer() -> None:
-        pair.right_sock.setblocking(True)  # noqa: FBT003  # the socket API
-        asked, decoder = 0, FrameDecoder()
-        while asked < 2:
-            asked += len(decoder.feed(pair.right_sock.recv(1024)))
-        pair.right_sock.sendall(written((READY,)) + written((RESULT, 2, None, b"")))
+    with answered(pair.right_sock, 2, written(*answers)):
+        while not end.frames:
+            end.channel.pump(None)
 
-    thread = threading.Thread(target=answer)
-    thread.start()
-    while not end.frames:
-        end.channel.pump(None)
-    thread.join()
-
-    assert end.frames == [(READY,), (RESULT, 2, None, b"")]
+    assert end.frames == answers
     assert not turned
 
 
@@ -673,18 +485,9 @@ async def test_pump_when_much_is_to_be_written_first_then_it_is(
     end = pair.left(pause_above=MIB)
     end.channel.send((RESULT, 1, None, b"x" * 8 * MIB))
 
-    def answer() -> None:
-        pair.right_sock.setblocking(True)  # noqa: FBT003  # the socket API
-        decoder = FrameDecoder()
-        while not decoder.feed(pair.right_sock.recv(MIB)):
-            pass
-        pair.right_sock.sendall(written((READY,)))
-
-    thread = threading.Thread(target=answer)
-    thread.start()
-    while not end.frames:
-        end.channel.pump(None)
-    thread.join()
+    with answered(pair.right_sock, 1, written((READY,))):
+        while not end.frames:
+            end.channel.pump(None)
 
     assert end.frames == [(READY,)]
 
@@ -711,23 +514,11 @@ async def test_push_when_nothing_is_left_then_nothing_is_read(pair: Pair) -> Non
 
 async def test_push_when_the_kernel_is_full_then_it_takes_all_of_it(pair: Pair) -> None:
     end = pair.left()
-    frame = (RESULT, 1, None, b"x" * 8 * MIB)
-    end.channel.send(frame)
-    read: list[object] = []
+    end.channel.send((RESULT, 1, None, b"x" * 8 * MIB))
 
-    def take() -> None:
-        pair.right_sock.setblocking(True)  # noqa: FBT003  # the socket API
-        decoder = FrameDecoder()
-        while not read:
-            read.extend(decoder.feed(pair.right_sock.recv(MIB)))
-
-    thread = threading.Thread(target=take)
-    thread.start()
-    end.channel.push()
-    assert end.channel.unsent == 0
-    thread.join()
-
-    assert read == [frame]
+    with answered(pair.right_sock, 1):
+        end.channel.push()
+        assert end.channel.unsent == 0
 
 
 async def test_send_now_when_the_turn_goes_on_then_all_has_left(pair: Pair) -> None:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import threading
+from typing import cast
 
 import pytest
 
 from actorlib._shm.memory import SharedMemory
 from actorlib._wire.arguments import encode_arguments
-from actorlib._wire.serialization import decode_call
+from actorlib._wire.errors import blame_argument
 from actorlib.exceptions import SerializationError
 
 
@@ -28,16 +29,6 @@ class Twice:
         return int, ()
 
 
-# Arguments.
-
-
-def test_arguments_when_they_can_be_sent_then_their_payload() -> None:
-    payload = encode_arguments("Model.ping", (1, [2]), {"a": (3,)}, SharedMemory(), [])
-
-    args, kwargs = decode_call(payload)
-    assert (list(args), kwargs) == ([1, [2]], {"a": (3,)})
-
-
 @pytest.mark.parametrize(
     ("args", "kwargs", "label"),
     [
@@ -46,6 +37,9 @@ def test_arguments_when_they_can_be_sent_then_their_payload() -> None:
         ((1,), {"a": 1, "b": Stubborn()}, "argument b= of Model.ping, a Stubborn,"),
         ((1, [Stubborn()]), {}, "argument 2 of Model.ping, a list,"),
         ((threading.Lock(),), {}, "argument 1 of Model.ping, a lock,"),
+        ((1, Stubborn(), Stubborn()), {}, "argument 2 of Model.ping, a Stubborn,"),
+        # Nobody is to blame afterwards.
+        ((Twice(),), {}, "the arguments of Model.ping"),
     ],
 )
 def test_arguments_when_one_cannot_be_sent_then_the_error_names_it(
@@ -56,6 +50,10 @@ def test_arguments_when_one_cannot_be_sent_then_the_error_names_it(
 
     assert str(caught.value).startswith(label)
     assert "cannot be sent to another process" in str(caught.value)
+    assert isinstance(caught.value, TypeError)
+    if "Stubborn" in label:
+        assert "never" in str(caught.value)
+        assert isinstance(caught.value.__cause__, LookupError)
 
 
 class Config:
@@ -103,24 +101,16 @@ def test_arguments_when_one_is_vast_then_the_search_for_what_is_in_it_ends() -> 
     assert Counted.tried < 3 * len(value)
 
 
-def test_arguments_when_two_cannot_be_sent_then_the_error_names_the_first() -> None:
-    with pytest.raises(SerializationError, match=r"^argument 2 of"):
-        encode_arguments(
-            "Model.ping", (1, Stubborn(), Stubborn()), {}, SharedMemory(), []
-        )
+def test_blame_when_another_pickler_sends_then_it_is_asked_for_what_is_inside() -> None:
+    def attempt(value: object) -> None:
+        if value == "bad" or "bad" in cast("tuple[str, ...]", value):
+            raise TypeError("not this one")
 
+    said = blame_argument(
+        "M.f", [(0, ("good",)), ("b", ("bad",))], ValueError(), attempt
+    )
 
-def test_arguments_when_one_cannot_be_sent_then_the_error_is_a_type_error_with_the_reason() -> (  # noqa: E501  # one behaviour, one name
-    None
-):
-    with pytest.raises(TypeError, match="never") as caught:
-        encode_arguments("Model.ping", (Stubborn(),), {}, SharedMemory(), [])
-
-    assert isinstance(caught.value.__cause__, LookupError)
-
-
-def test_arguments_when_nobody_is_to_blame_afterwards_then_an_error_all_the_same() -> (
-    None
-):
-    with pytest.raises(SerializationError, match=r"the arguments of Model\.ping"):
-        encode_arguments("Model.ping", (Twice(),), {}, SharedMemory(), [])
+    assert said == (
+        "argument b= of M.f, a tuple, cannot be sent to another process: "
+        "tuple[0], a str: not this one"
+    )

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
+from helpers.frames import comparable, written
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._wire.blocking_channel import BlockingChannel
-from actorlib._wire.codec import encode
 from actorlib._wire.messages import CALL, READY, RESULT
 from actorlib.exceptions import ProtocolError
 
@@ -39,46 +39,14 @@ def right(socks: tuple[socket.socket, socket.socket]) -> BlockingChannel:
     return BlockingChannel(socks[1])
 
 
-def told(frames: list[Frame]) -> list[Frame]:
-    """Frames with large payloads made comparable: lists of bytes."""
-    return [
-        (*frame[:-1], [bytes(buffer) for buffer in frame[-1]])
-        if isinstance(frame[-1], list)
-        else frame
-        for frame in frames
-    ]
-
-
-def written(frame: Frame) -> bytes:
-    data = encode(frame)
-    return data if isinstance(data, bytes) else b"".join(map(bytes, data))
-
-
 def received(pipe: BlockingChannel, count: int) -> list[Frame]:
     found: list[Frame] = []
     while len(found) < count:
         found += pipe.receive()
-    return told(found)
+    return comparable(found)
 
 
 # Sending and receiving.
-
-
-def test_send_when_one_frame_then_it_arrives(
-    left: BlockingChannel, right: BlockingChannel
-) -> None:
-    left.send((CALL, 1, "ping", None, b"x"))
-
-    assert right.receive() == [(CALL, 1, "ping", None, b"x")]
-
-
-def test_receive_when_several_came_then_all_at_once(
-    left: BlockingChannel, right: BlockingChannel
-) -> None:
-    for number in range(3):
-        left.send((CALL, number, b""))
-
-    assert right.receive() == [(CALL, n, b"") for n in range(3)]
 
 
 def test_receive_when_half_a_frame_came_then_it_waits_for_the_rest(
@@ -147,36 +115,24 @@ def test_send_when_several_threads_send_then_every_frame_is_whole(
         assert all(frame[3] == [bytes([sender]) * 100_000] for frame in own)
 
 
-def test_receive_when_another_thread_sends_later_then_it_waits(
-    left: BlockingChannel, right: BlockingChannel
-) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        receiving = pool.submit(right.receive)
-        left.send((READY,))
-
-        assert receiving.result() == [(READY,)]
-
-
 # Gathering.
 
 
-def test_gather_when_not_flushed_then_nothing_leaves(
+def test_gather_when_flushed_then_all_leave_in_order_and_none_before(
     left: BlockingChannel, right: BlockingChannel
 ) -> None:
-    left.gather((CALL, 1, b""))
+    for number in range(2):
+        left.gather((CALL, number, b""))
+    with pytest.raises(TypeError):
+        left.gather((CALL, object()))
+    left.gather((CALL, 2, b""))
 
     assert left.has_gathered
     right.sock.setblocking(False)  # noqa: FBT003  # the socket API
     with pytest.raises(BlockingIOError):
         right.sock.recv(1)
 
-
-def test_gather_when_flushed_then_all_leave_in_order(
-    left: BlockingChannel, right: BlockingChannel
-) -> None:
-    for number in range(3):
-        left.gather((CALL, number, b""))
-
+    left.flush()
     left.flush()
 
     assert right.receive() == [(CALL, n, b"") for n in range(3)]
@@ -215,72 +171,34 @@ def test_send_when_something_was_gathered_then_behind_it(
     assert right.receive() == [(CALL, 1, b""), (CALL, 2, b"")]
 
 
-def test_flush_when_nothing_was_gathered_then_nothing_leaves(
-    left: BlockingChannel, right: BlockingChannel
-) -> None:
-    left.flush()
-    left.send((READY,))
-
-    assert right.receive() == [(READY,)]
-
-
-def test_gather_when_a_frame_cannot_be_sent_then_type_error_and_the_others_go(
-    left: BlockingChannel, right: BlockingChannel
-) -> None:
-    left.gather((CALL, 1, b""))
-    with pytest.raises(TypeError):
-        left.gather((CALL, object()))
-    left.gather((CALL, 2, b""))
-
-    left.flush()
-
-    assert right.receive() == [(CALL, 1, b""), (CALL, 2, b"")]
-
-
 # Ends.
 
 
-def test_receive_when_the_other_side_closed_then_eof_error(
-    left: BlockingChannel, right: BlockingChannel
-) -> None:
-    left.sock.close()
-
-    with pytest.raises(EOFError):
-        right.receive()
-
-
-def test_receive_when_the_other_side_closed_then_what_it_sent_comes_first(
-    left: BlockingChannel, right: BlockingChannel
-) -> None:
-    left.send((READY,))
-    left.sock.close()
-
-    assert right.receive() == [(READY,)]
-    with pytest.raises(EOFError):
-        right.receive()
-
-
-def test_receive_when_the_other_side_closed_with_unread_data_then_eof_error(
-    left: BlockingChannel, right: BlockingChannel
-) -> None:
-    right.send((CALL, 1, "unread", None, b""))
-    left.send((READY,))
-    left.sock.close()
-
-    assert right.receive() == [(READY,)]
-    with pytest.raises(EOFError):
-        right.receive()
-
-
+@pytest.mark.parametrize("has_unread", [False, True])
 @pytest.mark.parametrize(
-    "frame", [(CALL, 1, b"x" * 100), (RESULT, 1, None, [b"x" * 100])]
+    ("data", "frames"),
+    [
+        (b"", []),
+        (written((READY,)), [(READY,)]),
+        (written((CALL, 1, b"x" * 100))[:-50], []),
+        (written((RESULT, 1, None, [b"x" * 100]))[:-50], []),
+    ],
+    ids=["nothing", "a frame", "half of a frame", "half of a payload"],
 )
-def test_receive_when_the_other_side_closed_within_a_frame_then_eof_error(
-    left: BlockingChannel, right: BlockingChannel, frame: Frame
+def test_receive_when_the_other_side_closed_then_whole_frames_and_eof_error(
+    left: BlockingChannel,
+    right: BlockingChannel,
+    data: bytes,
+    frames: list[Frame],
+    *,
+    has_unread: bool,
 ) -> None:
-    left.sock.sendall(written(frame)[:-50])
+    if has_unread:
+        right.send((CALL, 1, "unread", None, b""))
+    left.sock.sendall(data)
     left.sock.close()
 
+    assert (right.receive() if frames else []) == frames
     with pytest.raises(EOFError):
         right.receive()
 
@@ -321,19 +239,13 @@ def test_send_when_the_other_side_closes_while_it_waits_then_os_error(
 # Waits that last.
 
 
-def test_read_timeout_when_nothing_comes_then_the_read_says_so(
-    right: BlockingChannel,
-) -> None:
-    right.set_read_timeout(0.01)
-
-    with pytest.raises(BlockingIOError):
-        right.receive_some()
-
-
-def test_read_timeout_when_it_is_0_again_then_the_read_waits(
+def test_read_timeout_when_nothing_comes_then_the_read_ends_until_it_is_0_again(
     left: BlockingChannel, right: BlockingChannel
 ) -> None:
     right.set_read_timeout(0.01)
+    with pytest.raises(BlockingIOError):
+        right.receive_some()
+
     right.set_read_timeout(0)
     with ThreadPoolExecutor(1) as pool:
         frames = pool.submit(right.receive)
@@ -359,4 +271,4 @@ def test_read_timeout_when_it_is_cut_off_in_a_frame_then_the_rest_is_read(
             found = right.receive_some()
         sent.result()
 
-    assert told(found) == [(CALL, 1, "ping", None, [b"x" * MIB])]
+    assert comparable(found) == [(CALL, 1, "ping", None, [b"x" * MIB])]

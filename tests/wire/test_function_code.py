@@ -21,10 +21,6 @@ class Twice:
     x = 2
 
 
-class Thrice:
-    x = 3
-
-
 @pytest.fixture
 async def engine() -> FakeEngine:
     return FakeEngine()
@@ -34,26 +30,19 @@ def handle_of(engine: FakeEngine) -> ActorHandle[Any]:
     return ActorHandle(HandlePin(engine, ActorId(b"it"), Interface("It", READY, {})))
 
 
-async def test_definition_when_asked_for_then_the_class_can_be_loaded(
+async def test_definition_when_asked_for_then_the_class_can_be_loaded_and_it_is_kept(
     engine: FakeEngine,
 ) -> None:
     class Local:
         x = 3
 
-    made = ClassDefinitions(engine).of("Local", Local, Local)
+    definitions = ClassDefinitions(engine)
+    made = definitions.of("Local", Local, Local)
 
     assert pickle.loads(made.source).x == 3
     assert made.borrowed == ()
-
-
-async def test_definition_when_asked_for_again_then_the_same(
-    engine: FakeEngine,
-) -> None:
-    definitions = ClassDefinitions(engine)
-    made = definitions.of("Twice", Twice, Twice)
-
-    assert definitions.of("Twice", Twice, Twice) is made
-    assert definitions.of("Thrice", Thrice, Thrice).source != made.source
+    assert definitions.of("Local", Local, Local) is made
+    assert definitions.of("Twice", Twice, Twice).source != made.source
 
 
 async def test_definition_when_the_class_cannot_be_sent_then_the_error_names_it(

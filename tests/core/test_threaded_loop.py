@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, cast
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, ContextVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -44,52 +45,36 @@ def home() -> Iterator[Home]:
     made.end()
 
 
-def test_posts_when_of_one_thread_then_they_keep_their_order(home: Home) -> None:
-    seen: list[int] = []
-    for number in range(1000):
-        home.loop.post(seen.append, number)
-    home.loop.call(list)
-    assert seen == list(range(1000))
+def test_posts_when_of_many_threads_then_each_keeps_its_order_and_none_is_lost(
+    home: Home,
+) -> None:
+    seen: list[tuple[int, int]] = []
 
-
-def test_posts_when_of_many_threads_then_none_is_lost(home: Home) -> None:
-    seen: list[int] = []
-
-    def post() -> None:
+    def post(thread: int) -> None:
         for number in range(500):
-            home.loop.post(seen.append, number)
+            home.loop.post(seen.append, (thread, number))
 
-    threads = [threading.Thread(target=post) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(post, range(8)))
     home.loop.call(list)
     assert len(seen) == 4000
+    assert sorted(seen) == sorted(seen, key=lambda post: post[0])
 
 
-def test_post_when_it_raises_then_the_loop_is_told_and_goes_on(home: Home) -> None:
+def test_work_when_it_raises_then_who_asks_or_the_loop_is_told(home: Home) -> None:
     told: list[Any] = []
     home.loop.call(home.loop.set_exception_handler, lambda _, what: told.append(what))
-    home.loop.post(int, "no number")
-    assert home.loop.call(int, "7") == 7
-    assert isinstance(told[0]["exception"], ValueError)
-
-
-def test_across_when_the_work_raises_then_so_does_it(home: Home) -> None:
     with pytest.raises(ValueError, match="no number"):
         home.loop.call(int, "no number")
+    home.loop.post(int, "no number")
+    assert home.loop.call(int, "7") == 7
+    assert [type(what["exception"]) for what in told] == [ValueError]
 
 
 def test_across_when_it_runs_then_in_the_callers_context(home: Home) -> None:
     variable: ContextVar[str] = ContextVar("variable")
     variable.set("mine")
     assert home.loop.call(variable.get) == "mine"
-
-
-def test_across_when_on_the_loops_thread_then_done_at_once(home: Home) -> None:
-    thread = home.loop.call(lambda: home.loop.call(threading.get_ident))
-    assert thread != threading.get_ident()
 
 
 def test_loop_when_it_has_ended_then_it_says_so(home: Home) -> None:
@@ -137,16 +122,14 @@ def test_block_when_too_late_then_it_says_so(home: Home, timeout: float) -> None
         block(future, timeout, "not here")
 
 
-def test_block_when_on_the_loops_thread_then_refused(home: Home) -> None:
+async def test_block_when_the_loop_needs_the_thread_then_refused(home: Home) -> None:
     future: asyncio.Future[int] = home.loop.create_future()
     with pytest.raises(RuntimeError, match="not here"):
         home.loop.call(block, future, None, "not here")
 
-
-async def test_block_when_the_loop_has_no_thread_of_its_own_then_refused() -> None:
-    future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    own: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     with pytest.raises(RuntimeError, match="not here"):
-        block(future, None, "not here")
+        block(own, None, "not here")
 
 
 def test_executor_when_it_takes_nothing_more_then_the_loop_does_it(home: Home) -> None:
@@ -161,5 +144,22 @@ def test_executor_when_it_takes_nothing_more_then_the_loop_does_it(home: Home) -
     assert future.result(20) == 7
 
 
-def test_loop_when_made_then_it_is_apart(home: Home) -> None:
-    assert isinstance(cast("object", home.loop), ThreadedLoop)
+whose: ContextVar[str] = ContextVar("whose", default="nobody's")
+
+
+def test_callback_when_an_actor_woke_the_loop_then_it_runs_in_its_own_context() -> None:
+    loop: Any = new_loop(ThreadedLoop)
+    loop.begin()
+    seen: list[str] = []
+
+    def post_as_an_actor() -> None:
+        whose.set("an actor's")
+        loop.post(lambda: seen.append(whose.get()))
+
+    Context().run(post_as_an_actor)
+    loop.call_soon_threadsafe(lambda: seen.append(whose.get()))
+    loop.call_soon_threadsafe(loop.stop)
+    loop.run_forever()
+    loop.close()
+
+    assert seen == ["nobody's", "nobody's"]
