@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
+    pytest.mark.usefixtures("same_loop_in_workers", "runtime"),
 ]
 
 
@@ -125,12 +125,14 @@ class Selfish:
 
 SERIAL, LOOPED = actorlib.remote(Node), actorlib.remote(LoopedNode)
 THREADED = actorlib.remote(max_concurrency=3)(Node)
+both_loops = pytest.mark.usefixtures("on_both_loops")
 each_single = pytest.mark.parametrize(
     "kind", [SERIAL, LOOPED], ids=["serial", "looped"]
 )
 
 
 @each_single
+@both_loops
 async def test_deadlock_when_an_actor_waits_for_itself_then_an_error_says_so(
     kind: Any,
 ) -> None:
@@ -196,6 +198,7 @@ async def test_deadlock_when_the_constructor_waits_for_itself_then_it_raises() -
     assert "Selfish.__init__ waits for Selfish.ping" in str(caught.value.__cause__)
 
 
+@both_loops
 async def test_deadlock_when_an_async_method_blocks_its_loop_then_an_error() -> None:
     node = LOOPED.remote()
 
@@ -205,6 +208,7 @@ async def test_deadlock_when_an_async_method_blocks_its_loop_then_an_error() -> 
     assert await node.ping_later.remote() == "pong"
 
 
+@both_loops
 async def test_deadlock_when_a_plain_method_waits_for_its_loop_then_an_error() -> None:
     node = LOOPED.remote()
 
@@ -223,6 +227,7 @@ async def test_wait_when_another_thread_can_run_it_then_it_ends() -> None:
     assert await node.to_itself.remote() == "pong"
 
 
+@both_loops
 @pytest.mark.parametrize("kind", [THREADED, LOOPED], ids=["threaded", "looped"])
 async def test_wait_when_the_way_goes_through_one_that_has_room_then_it_ends(
     kind: Any,

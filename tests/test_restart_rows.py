@@ -106,26 +106,22 @@ def info(runtime: Runtime, actor: ActorHandle[Any]) -> Any:
 @pytest.mark.process
 @pytest.mark.parametrize("kind", [Serial, Looped], ids=repr)
 @pytest.mark.parametrize(
-    ("method", "deed", "arguments"),
-    [
-        ("template", "segfault", ()),
-        ("template", "exit_at_once", (7,)),
-        ("template", "leave", (3,)),
-        ("spawn", "leave", (3,)),
-    ],
+    "method", ["template", pytest.param("spawn", marks=pytest.mark.thorough)]
 )
 async def test_however_it_ends_it_comes_back(
-    kind: ActorClass[..., Any], method: Any, deed: str, arguments: tuple[object, ...]
+    kind: ActorClass[..., Any], method: Any
 ) -> None:
     async with running(start_method=method, log_to_driver=False):
-        actor = kind.options(max_restarts=1).remote()
-        before = await actor.pid.remote()
+        options: Any = {"max_restarts": 3, "restart_backoff": 0}
+        actor = kind.options(**options).remote()
+        for deed, *arguments in (("segfault",), ("exit_at_once", 7), ("leave", 3)):
+            before = await actor.pid.remote()
 
-        error = await raised(getattr(actor, deed).remote(*arguments))
+            error = await raised(getattr(actor, deed).remote(*arguments))
 
-        assert isinstance(error, ActorUnavailableError)
-        assert error.exit.method == deed
-        assert await (await actor).pid.remote() != before
+            assert isinstance(error, ActorUnavailableError)
+            assert error.exit.method == deed
+            assert await (await actor).pid.remote() != before
 
 
 async def test_it_is_restarted_even_if_nobody_calls_it(bell: Bell) -> None:
@@ -243,38 +239,33 @@ async def test_kill_while_it_backs_off_is_final(runtime: Runtime) -> None:
     waiting = actor.add.remote()
     ready = asyncio.ensure_future(_ready(actor))
     await asyncio.sleep(0)
+    await actorlib.kill(actor, no_restart=False)
+    assert info(runtime, actor).state == "restarting"
 
     await actorlib.kill(actor)
 
     assert isinstance(await raised(waiting), ActorDiedError)
     assert isinstance(await raised(ready), ActorDiedError)
     assert living(runtime) == []
+    await actorlib.kill(actor, no_restart=False)
 
 
 async def _ready(actor: ActorHandle[Any]) -> None:
     await actor
 
 
-async def test_the_last_handle_gone_while_it_backs_off_ends_it(
-    runtime: Runtime,
+@pytest.mark.parametrize("how", ["its block", "its last handle"])
+async def test_what_ends_an_actor_ends_it_while_it_backs_off(
+    runtime: Runtime, how: str
 ) -> None:
     actor = await backing_off()
     end = end_of(actor)
+    if how == "its block":
+        async with actor:
+            pass
     del actor
 
     await end
-
-    assert living(runtime) == []
-
-
-async def test_the_end_of_its_block_while_it_backs_off_ends_it(
-    runtime: Runtime,
-) -> None:
-    options: Any = {"max_restarts": -1, "restart_backoff": FOR_EVER}
-    async with Fragile.options(**options).remote() as actor:
-        await killed(actor)
-        await actor
-        await killed(actor)
 
     assert living(runtime) == []
 
@@ -296,16 +287,6 @@ async def test_shutdown_in_a_crash_loop_ends_it(bell: Bell) -> None:
         waiting = looping.echo.remote()
 
     assert isinstance(await raised(waiting), ActorError)
-
-
-async def test_kill_with_restart_of_what_is_restarting_changes_nothing(
-    runtime: Runtime,
-) -> None:
-    actor = await backing_off()
-    await actorlib.kill(actor, no_restart=False)
-    assert info(runtime, actor).state == "restarting"
-    await actorlib.kill(actor)
-    await actorlib.kill(actor, no_restart=False)
 
 
 async def test_kill_with_restart_of_one_in_line_puts_it_at_the_end(
@@ -330,12 +311,13 @@ async def test_kill_with_restart_of_one_in_line_puts_it_at_the_end(
 async def test_kill_with_restart_of_one_in_line_ends_it_if_there_is_none_left(
     runtime: Runtime,
 ) -> None:
-    del runtime
     blocker = Target.options(num_gpus=2).remote()
     pending = Fragile.options(num_gpus=1, max_restarts=1).remote()
     await blocker
 
     await actorlib.kill(pending, no_restart=False)
+    (why,) = info(runtime, pending).earlier_deaths
+    assert why == "it was killed, to be restarted"
     await actorlib.kill(pending, no_restart=False)
 
     assert isinstance(await raised(pending.add.remote()), ActorDiedError)
@@ -426,19 +408,6 @@ async def test_snapshot_when_it_was_restarted_then_why_each_time(
         f"  - {crash}",
         f"  - {kill}",
     ]
-
-
-async def test_snapshot_when_it_was_restarted_in_line_then_why(
-    runtime: Runtime,
-) -> None:
-    holder = Target.options(num_gpus=2).remote()
-    await holder
-    waiting = Fragile.options(num_gpus=1, max_restarts=1).remote()
-
-    await actorlib.kill(waiting, no_restart=False)
-
-    (why,) = info(runtime, waiting).earlier_deaths
-    assert why == "it was killed, to be restarted"
 
 
 async def test_the_forgotten_when_they_were_restarted_are_listed_with_every_end() -> (

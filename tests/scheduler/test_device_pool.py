@@ -10,12 +10,13 @@ from hypothesis.stateful import (
     Bundle,
     RuleBasedStateMachine,
     consumes,
+    initialize,
     invariant,
     multiple,
     rule,
 )
 
-from actorlib._options.kinds import GPU, HPU, NEURON_CORES, TPU, UNITS, Kind
+from actorlib._options.kinds import GPU, TPU, UNITS, Kind
 from actorlib._scheduler.device_pool import DevicePool
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of
 from actorlib.accelerators.base import Device, Share
@@ -63,14 +64,6 @@ def some(pool: DevicePool, *indices: int) -> frozenset[Device]:
     return frozenset(pool.devices[index] for index in indices)
 
 
-def of(pool: DevicePool, *models: str) -> DeviceConstraints:
-    """Constraints to some models."""
-    models = frozenset(
-        model for model in map(model_of, pool.devices) if model.model in models
-    )
-    return DeviceConstraints(models=models)
-
-
 def occupy(pool: DevicePool, free: dict[int, int]) -> None:
     """Leaves that much free of some devices, and all of the others."""
     for index, units in free.items():
@@ -82,36 +75,6 @@ def places(shares: tuple[Share, ...] | None) -> list[int] | None:
     return None if shares is None else [share.device.index for share in shares]
 
 
-def test_take_when_all_are_free_then_the_lowest_index() -> None:
-    pool = DevicePool(GPU, gpus(3))
-
-    assert pool.take(HALF) == (Share(pool.devices[0], HALF),)
-
-
-def test_take_when_one_is_begun_then_it_is_filled_first() -> None:
-    pool = DevicePool(GPU, gpus(3))
-
-    assert [places(pool.take(HALF)) for _ in range(6)] == [
-        [0], [0], [1], [1], [2], [2],
-    ]  # fmt: skip
-
-
-def test_take_when_several_have_room_then_the_smallest_left_over() -> None:
-    pool = DevicePool(GPU, gpus(3))
-    for units in (6_000, 8_000, 7_000):
-        pool.take(units)
-
-    assert places(pool.take(2_500)) == [2]
-
-
-def test_take_when_it_fits_only_across_two_then_refused() -> None:
-    pool = DevicePool(GPU, gpus(2))
-    pool.take(6_000)
-    pool.take(6_000)
-
-    assert pool.take(HALF) is None
-
-
 def test_take_when_refused_then_nothing_is_taken() -> None:
     pool = DevicePool(GPU, gpus(2))
     pool.take(HALF)
@@ -120,44 +83,12 @@ def test_take_when_refused_then_nothing_is_taken() -> None:
     assert pool.free_units == UNITS + HALF
 
 
-def test_take_when_one_whole_then_not_a_begun_one() -> None:
-    pool = DevicePool(GPU, gpus(2))
-    pool.take(1)
-
-    assert places(pool.take(UNITS)) == [1]
-
-
-def test_take_when_several_whole_then_the_first_wholly_free() -> None:
-    pool = DevicePool(GPU, gpus(5))
-    first = pool.take(UNITS)
-    pool.take(HALF)
-    pool.give_back(first or ())
-
-    assert places(pool.take(3 * UNITS)) == [0, 2, 3]
-
-
-def test_take_when_above_one_and_not_whole_then_refused() -> None:
-    pool = DevicePool(GPU, gpus(4))
-
-    assert pool.take(UNITS + HALF) is None
-    assert not pool.could_fit(UNITS + HALF)
-
-
 @pytest.mark.parametrize("units", [1, UNITS, 2 * UNITS])
 def test_take_when_there_are_no_devices_then_refused(units: int) -> None:
     pool = DevicePool(GPU, ())
 
     assert pool.take(units) is None
     assert not pool.could_fit(units)
-
-
-def test_could_fit_when_everything_is_taken_then_still_true() -> None:
-    pool = DevicePool(GPU, gpus(2))
-    pool.take(2 * UNITS)
-
-    assert pool.choose(1) is None
-    assert pool.could_fit(2 * UNITS)
-    assert not pool.could_fit(3 * UNITS)
 
 
 def test_give_when_it_was_not_taken_then_refused() -> None:
@@ -173,16 +104,6 @@ def test_pool_when_devices_are_not_numbered_from_zero_then_refused() -> None:
         DevicePool(GPU, gpus(3)[1:])
 
 
-def test_choose_when_some_are_reserved_then_others_and_all_stay_findable() -> None:
-    pool = DevicePool(GPU, gpus(3))
-    occupy(pool, {0: HALF})
-
-    assert pool.choose(HALF, reserved={0, 1}) == [2]
-    assert pool.choose(3 * UNITS, reserved={1}) is None
-    assert pool.choose(HALF) == [0]
-    check_pool(pool)
-
-
 @pytest.mark.parametrize("constraints", [ANYWHERE, DeviceConstraints(spread=True)])
 @pytest.mark.parametrize("units", [HALF, 3 * UNITS, UNITS + HALF])
 def test_choose_when_its_kind_never_gives_that_then_refused(
@@ -195,115 +116,12 @@ def test_choose_when_its_kind_never_gives_that_then_refused(
     assert pool.choose(units, constraints) is None
 
 
-def test_take_when_spread_then_the_emptiest_first() -> None:
-    pool = DevicePool(GPU, gpus(3))
-
-    taken = [places(pool.take(4_000, DeviceConstraints(spread=True))) for _ in range(7)]
-
-    assert taken == [[0], [1], [2], [0], [1], [2], None]
-
-
-# Several models in one pool.
-
-
-@pytest.mark.parametrize(
-    ("models", "count", "chosen"),
-    [
-        (("H100", "A100", "A100"), 2, [1, 2]),
-        (("H100", "A100", "H100"), 2, [0, 2]),
-        (("H100", "A100"), 2, [0, 1]),
-        (("H100", "A100", "H100"), 3, [0, 1, 2]),
-        (("H100", "MI300X"), 2, None),
-        (("H100", "MI300X", "MI300X"), 2, [1, 2]),
-        (("H100", "A100", "MI300X", "MI300X"), 2, [2, 3]),
-        (("H100", "A100", "MI300X"), 3, None),
-        (("part",), 1, [0]),
-        (("part", "part"), 2, None),
-        (("part", "H100", "H100"), 2, [1, 2]),
-        (("part", "H100", "A100"), 2, [1, 2]),
-        (("part", "H100"), 2, None),
-    ],
-)
-def test_choose_when_models_are_mixed_then_one_model_or_one_vendor(
-    models: tuple[str, ...], count: int, chosen: list[int] | None
-) -> None:
-    pool = mixed(*models)
-
-    assert pool.choose(count * UNITS) == chosen
-    assert pool.could_fit(count * UNITS) == (chosen is not None)
-
-
-@pytest.mark.parametrize(
-    ("units", "chosen"), [(HALF, [3]), (UNITS, [1]), (2 * UNITS, [1, 4])]
-)
-def test_choose_when_a_type_is_named_then_of_that_type(
-    units: int, chosen: list[int]
-) -> None:
-    pool = mixed("H100", "A100", "MI300X", "A100", "A100")
-    occupy(pool, {0: HALF, 2: HALF, 3: 6_000})
-
-    assert pool.choose(units, of(pool, "A100")) == chosen
-
-
-def test_choose_when_the_type_is_taken_then_refused_but_not_for_ever() -> None:
-    pool = mixed("H100", "A100")
-    occupy(pool, {1: 1})
-
-    assert pool.choose(HALF, of(pool, "A100")) is None
-    assert pool.could_fit(UNITS, of(pool, "A100"))
-    assert not pool.could_fit(2 * UNITS, of(pool, "A100"))
-
-
 def test_choose_when_the_type_is_of_another_kind_then_any() -> None:
     pool = DevicePool(GPU, gpus(2))
     chips = frozenset({model_of(gpu(0, kind="TPU"))})
 
     assert pool.choose(UNITS, DeviceConstraints(models=chips)) == [0]
     assert pool.resolver.allowed(DeviceConstraints(models=chips)) in (None, {0, 1})
-
-
-# Devices that are named.
-
-
-@pytest.mark.parametrize(
-    ("units", "named", "apart", "chosen"),
-    [
-        (HALF, (2,), (), [2]),
-        (HALF, (1, 2), (), [1]),
-        (2 * UNITS, (1, 3), (), [1, 3]),
-        (3 * UNITS, (1, 3), (), None),
-        (2 * UNITS, (1, 3), (3,), None),
-        (HALF, (2,), (2,), None),
-        (HALF, (), (0,), [1]),
-        (4 * UNITS, (), (0,), None),
-        (3 * UNITS, (), (1,), [0, 2, 3]),
-        (HALF, (), (0, 1, 2, 3), None),
-    ],
-)
-def test_choose_when_devices_are_named_or_left_out_then_only_the_rest(
-    units: int, named: tuple[int, ...], apart: tuple[int, ...], chosen: object
-) -> None:
-    pool = DevicePool(GPU, gpus(4))
-    constraints = DeviceConstraints(
-        only=some(pool, *named) or None, apart=some(pool, *apart)
-    )
-
-    assert pool.choose(units, constraints) == chosen
-    assert pool.could_fit(units, constraints) == (chosen is not None)
-
-
-def test_choose_when_parts_are_named_then_several_of_them() -> None:
-    pool = mixed("part", "part", "H100")
-
-    assert pool.choose(2 * UNITS, DeviceConstraints(only=some(pool, 0, 1))) == [0, 1]
-
-
-def test_choose_when_named_ones_are_of_two_vendors_then_never() -> None:
-    pool = mixed("H100", "MI300X")
-    constraints = DeviceConstraints(only=some(pool, 0, 1))
-
-    assert pool.choose(2 * UNITS, constraints) is None
-    assert not pool.could_fit(2 * UNITS, constraints)
 
 
 def test_choose_when_what_is_named_is_of_another_kind_then_any() -> None:
@@ -315,56 +133,6 @@ def test_choose_when_what_is_named_is_of_another_kind_then_any() -> None:
     assert pool.choose(
         HALF, DeviceConstraints(apart=frozenset({gpu(0, kind="TPU")}))
     ) == [0]
-
-
-# Near an actor: GPU 0 and 1 are linked, and 2 and 3.
-
-
-@pytest.mark.parametrize(
-    ("near", "free", "units", "constraints", "chosen"),
-    [
-        ((2,), {}, HALF, {}, [2]),
-        ((2,), {2: 6_000, 3: HALF}, HALF, {}, [2]),
-        ((2,), {2: 4_000}, HALF, {}, [3]),
-        ((2,), {2: 0, 3: 0}, HALF, {}, None),
-        ((1, 2), {1: 0, 2: 0, 3: HALF}, HALF, {}, [3]),
-        ((1, 2), {1: 0, 2: 0, 3: HALF}, HALF, {"spread": True}, [0]),
-        ((2,), {3: 0}, HALF, {"spread": True}, [2]),
-        ((2,), {}, 2 * UNITS, {}, [2, 3]),
-        ((1, 2), {1: 0, 2: 0}, 2 * UNITS, {}, [0, 3]),
-        ((2,), {2: 0}, 2 * UNITS, {}, None),
-        ((2,), {}, HALF, {"apart": (2,)}, [3]),
-        ((2,), {}, HALF, {"only": (3,)}, [3]),
-        ((2,), {}, HALF, {"only": (0, 1)}, None),
-        ((4,), {}, HALF, {}, [4]),
-        ((4,), {4: 0}, HALF, {}, None),
-    ],
-)
-def test_choose_when_near_then_the_same_device_or_a_linked_one(
-    near: tuple[int, ...],
-    free: dict[int, int],
-    units: int,
-    constraints: dict[str, object],
-    chosen: list[int] | None,
-) -> None:
-    pool = joined(5, (0, 1), (2, 3))
-    occupy(pool, free)
-    given = DeviceConstraints(
-        near=some(pool, *near),
-        spread=bool(constraints.get("spread")),
-        apart=some(pool, *constraints.get("apart", ())),
-        only=some(pool, *constraints.get("only", ())) or None,
-    )
-
-    assert pool.choose(units, given) == chosen
-
-
-def test_choose_when_near_parts_of_a_card_then_one_at_most() -> None:
-    pool = mixed("part", "part")
-    constraints = DeviceConstraints(near=some(pool, 0, 1))
-
-    assert pool.choose(2 * UNITS, constraints) is None
-    assert not pool.could_fit(2 * UNITS, constraints)
 
 
 def test_scope_when_near_a_device_without_uuid_then_not_another_vendors() -> None:
@@ -380,31 +148,6 @@ def test_scope_when_near_a_device_without_uuid_then_not_another_vendors() -> Non
     assert pool.resolver.allowed(DeviceConstraints(near=some(pool, 0))) == {0}
 
 
-# Devices that belong together.
-
-
-@pytest.mark.parametrize("kind", [TPU, HPU, NEURON_CORES], ids=lambda kind: kind.name)
-@pytest.mark.parametrize(
-    ("taken", "count", "chosen"),
-    [
-        ((), 4, [0, 1, 2, 3]),
-        ((0,), 2, [2, 3]),
-        ((0,), 4, [4, 5, 6, 7]),
-        ((0,), 1, [1]),
-        ((0, 2, 4, 6), 2, [1, 3]),
-        ((0, 2, 4), 1, [1]),
-        ((0, 4, 5, 6), 1, [7]),
-    ],
-)
-def test_choose_when_numbers_share_then_an_aligned_run(
-    kind: Kind, taken: tuple[int, ...], count: int, chosen: list[int]
-) -> None:
-    pool = DevicePool(kind, gpus(8, kind=kind.name))
-    occupy(pool, dict.fromkeys(taken, 0))
-
-    assert pool.choose(count * UNITS) == chosen
-
-
 def test_choose_when_numbers_share_and_some_are_reserved_then_a_run_of_the_rest() -> (
     None
 ):
@@ -413,44 +156,6 @@ def test_choose_when_numbers_share_and_some_are_reserved_then_a_run_of_the_rest(
     assert pool.choose(4 * UNITS, reserved={1}) == [4, 5, 6, 7]
     assert pool.choose(2 * UNITS, DeviceConstraints(apart=some(pool, 1))) == [2, 3]
     assert pool.choose(2 * UNITS, DeviceConstraints(only=some(pool, 1, 2, 3))) == [2, 3]
-
-
-@pytest.mark.parametrize(
-    ("constraints", "chosen"),
-    [({}, [2, 3]), ({"apart": (3,)}, [1, 2]), ({"only": (1, 2, 3)}, [2, 3])],
-)
-def test_choose_when_devices_are_linked_then_a_linked_pair(
-    constraints: dict[str, tuple[int, ...]], chosen: list[int]
-) -> None:
-    pool = joined(4, (0, 1), (2, 3))
-    occupy(pool, {0: 0})
-    given = {name: some(pool, *indices) for name, indices in constraints.items()}
-
-    assert pool.choose(2 * UNITS, DeviceConstraints(**given)) == chosen
-
-
-@pytest.mark.parametrize(
-    ("constraints", "scope"),
-    [
-        ({}, None),
-        ({"spread": True}, None),
-        ({"apart": (0, 1)}, {2, 3, 4}),
-        ({"only": (0, 1), "apart": (1,)}, {0}),
-        ({"near": (1,)}, {0, 1}),
-        ({"near": (1, 4)}, {0, 1, 4}),
-        ({"near": (1,), "only": (2,)}, set()),
-    ],
-)
-def test_allowed_when_constrained_then_all_that_may_be_got(
-    constraints: dict[str, object], scope: object
-) -> None:
-    pool = joined(5, (0, 1), (2, 3))
-    given = {
-        name: some(pool, *value) if isinstance(value, tuple) else value
-        for name, value in constraints.items()
-    }
-
-    assert pool.resolver.allowed(DeviceConstraints(**given)) == scope
 
 
 MODELS = ("H100", "A100", "A100", "H100", "MI300X", "MI300X", "A100", "part", "part")
@@ -486,14 +191,17 @@ def any_constraints(draw: st.DrawFn) -> DeviceConstraints:
 
 
 class PoolMachine(RuleBasedStateMachine):
-    """A pool beside one that looks at every device for every decision."""
+    """A pool beside one that looks at every device for every decision.
+
+    Devices of one make, as most machines have them, go a shorter way.
+    """
 
     taken = Bundle("taken")
-    models = MODELS
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.pool = fresh(self.models)
+    @initialize(models=st.sampled_from([MODELS, ("H100",) * len(MODELS)]))
+    def begin(self, models: tuple[str, ...]) -> None:
+        self.models = models
+        self.pool = fresh(models)
         self.free = [UNITS] * len(MODELS)
 
     def here(self, constraints: DeviceConstraints) -> DeviceConstraints:
@@ -636,13 +344,3 @@ class PoolMachine(RuleBasedStateMachine):
 
 PoolMachine.TestCase.settings = settings(stateful_step_count=25)
 TestPoolAgainstANaiveOne = PoolMachine.TestCase
-
-
-class AlikePoolMachine(PoolMachine):
-    """The usual machine: devices of one make, which go a shorter way."""
-
-    models = ("H100",) * len(MODELS)
-
-
-AlikePoolMachine.TestCase.settings = settings(stateful_step_count=25)
-TestAlikePoolAgainstANaiveOne = AlikePoolMachine.TestCase

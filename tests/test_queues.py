@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.actors import AsyncCaller, Caller, Counter, Echo, Target, end_of, living
+from helpers.actors import AsyncCaller, Caller, Echo, Target, end_of, living
 from helpers.turns import in_time, next_turn
 
 import actorlib
@@ -199,18 +199,6 @@ async def test_get_when_the_task_is_cancelled_in_the_turn_of_the_answer() -> Non
     assert await q.get() == 1
 
 
-async def test_get_when_it_is_late_then_no_item_is_lost() -> None:
-    q: Queue[int] = Queue()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(0.01):
-            await q.get()
-    with contextlib.suppress(Empty):
-        await q.get(timeout=0.01)
-    await q.put(1)
-
-    assert await q.get_nowait() == 1
-
-
 async def test_get_when_cancelled_by_name_then_no_item_is_lost() -> None:
     q: Queue[int] = Queue()
     get = q.get()
@@ -322,12 +310,6 @@ async def test_get_when_given_up_in_a_plain_method_then_no_item_is_lost() -> Non
         assert await q.get() == 1
 
 
-async def test_get_when_blocking_on_a_thread_with_a_loop_then_it_is_refused() -> None:
-    q: Queue[int] = Queue()
-    with pytest.raises(RuntimeError, match="event loop"):
-        q.get().get()
-
-
 async def test_queue_when_its_last_handle_goes_then_so_does_its_actor(
     runtime: Runtime,
 ) -> None:
@@ -369,18 +351,6 @@ async def test_item_when_only_its_taker_can_load_it_then_the_queue_does_not_mind
     assert await q.get() == "next"
 
 
-async def test_item_when_it_is_large_then_it_arrives_whole_and_as_it_was() -> None:
-    q: Queue[Any] = Queue()
-    array = np.arange(300_000)
-    q.put([array, b"x" * 200_000, "y" * 100_000])
-    array[0] = -1
-    first, data, text = await q.get()
-
-    assert (first == np.arange(300_000)).all()
-    assert data == b"x" * 200_000
-    assert text == "y" * 100_000
-
-
 async def test_item_when_large_and_given_back_then_it_comes_again() -> None:
     q: Queue[Any] = Queue()
     await q.put(np.ones(100_000))
@@ -407,13 +377,6 @@ async def test_item_when_there_is_a_handle_in_it_then_it_keeps_its_actor_alive(
     del found
     async with in_time():
         await end
-
-
-async def test_items_when_taken_in_another_actor_then_handles_in_them_work() -> None:
-    q: Queue[Any] = Queue()
-    await q.put_nowait_batch([Counter.remote(5), 1])
-    (counter, number) = await Caller.remote().run.remote(take_here, q, 2)
-    assert await counter.add.remote(number) == 6
 
 
 async def test_worker_of_a_queue_when_it_starts_then_it_loads_nothing_of_the_users() -> (  # noqa: E501
