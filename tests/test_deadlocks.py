@@ -177,17 +177,6 @@ async def test_deadlock_when_two_wait_for_one_another_then_the_one_that_closes_i
     assert await second.ran.remote() == ["walk"]
 
 
-async def test_deadlock_when_three_wait_in_a_circle_then_an_error() -> None:
-    nodes = [SERIAL.remote() for _ in range(3)]
-
-    with pytest.raises(
-        DeadlockError, match=r"waits for Node\.walk \(pid \d+\), which waits"
-    ):
-        await nodes[0].walk.remote([*nodes[1:], nodes[0]])
-
-    assert [await node.ran.remote() for node in nodes] == [["walk"]] * 3
-
-
 async def test_deadlock_when_the_constructor_waits_for_itself_then_it_raises() -> None:
     selfish = actorlib.remote(Selfish).remote()
 
@@ -289,37 +278,3 @@ async def test_wait_when_a_signal_s_handler_ends_it_then_it_closes_no_circle() -
 
     assert await node.until_alarm.remote(gate) == "rang"
     assert await other.walk.remote([node]) == "there"
-
-
-async def test_wait_when_whoever_waits_is_killed_then_the_others_go_on() -> None:
-    first, second, third = SERIAL.remote(), SERIAL.remote(), Gate.remote()
-    ref = first.walk.remote([second, _Waiter(third)])
-    await third.reached.remote()
-
-    actorlib.kill(first)
-    with pytest.raises(actorlib.exceptions.ActorDiedError):
-        await ref
-    await third.open.remote()
-
-    assert await second.ran.remote() == ["walk"]
-
-
-class _Waiter:
-    """Looks like the last node of a way, and waits at a gate."""
-
-    def __init__(self, gate: ActorHandle[Any]) -> None:
-        self._gate = gate
-
-    @property
-    def walk(self) -> Any:
-        """The gate's ``wait``, which takes a name."""
-        return _Walk(self._gate)
-
-
-class _Walk:
-    def __init__(self, gate: ActorHandle[Any]) -> None:
-        self._gate = gate
-
-    def remote(self, _: object) -> Any:
-        """Waits at the gate."""
-        return self._gate.wait.remote()

@@ -13,7 +13,6 @@ import pytest
 from helpers.actors import Caller, Echo, Gate, Keeper, Stop, Target, running
 
 import actorlib
-from actorlib import DemandInfo
 
 if TYPE_CHECKING:
     from actorlib import ActorInfo, Runtime
@@ -147,22 +146,6 @@ async def test_start_and_end_are_told_and_a_restart_moves_no_start() -> None:
     assert dead.started_at == info.started_at
     assert dead.ended_at is not None
     assert info.started_at <= dead.ended_at <= time.time()
-
-
-async def test_what_waits_in_line_is_told_by_its_shape(
-    runtime: Runtime,
-) -> None:
-    assert runtime.snapshot().demands == ()
-    fills = Target.options(num_cpus=2).remote()
-    await fills
-    waiting = [Target.options(num_cpus=n).remote() for n in (1, 2, 1)]
-
-    assert runtime.snapshot().demands == (
-        DemandInfo(resources={"CPU": 1.0}, count=2, is_infeasible=False),
-        DemandInfo(resources={"CPU": 2.0}, count=1, is_infeasible=False),
-    )
-    await actorlib.kill(fills)
-    await waiting[0]
 
 
 async def test_snapshot_when_some_of_a_device_is_held_then_it_tells_of_each() -> None:

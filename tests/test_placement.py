@@ -10,7 +10,6 @@ import pytest
 import pytest_asyncio
 from helpers.actors import AsyncCaller, Caller, Echo, Target, end_of, running
 from helpers.calls import raised
-from helpers.machines import pretender
 
 import actorlib
 from actorlib._options.kinds import KINDS
@@ -137,20 +136,6 @@ async def test_what_can_never_be_is_refused_in_actors_too() -> None:
         assert runtime.snapshot().waiting == ()
 
 
-async def test_init_may_ask_to_wait_for_ever_instead() -> None:
-    async with running(num_cpus=2, infeasible="wait") as runtime:
-        big = Target.options(num_cpus=80).remote()
-        ref = big.ping.remote()
-        # It holds nobody up.
-        assert await Target.options(num_cpus=2).remote().ping.remote() > 0
-        assert not ref.done()
-        assert runtime.snapshot().waiting == ("Target: CPU=80",)
-        assert "CPU=80" in runtime.explain(big)
-        await actorlib.kill(big)
-        assert isinstance(await raised(ref), ActorDiedError)
-        assert runtime.snapshot().waiting == ()
-
-
 async def test_killing_an_actor_in_line_withdraws_its_demand() -> None:
     async with running(num_cpus=2) as runtime:
         holder = Target.options(num_cpus=2).remote()
@@ -188,20 +173,6 @@ async def test_zero_is_the_same_as_not_asking(two_gpus: Runtime) -> None:
     assert not any(actorlib.get_runtime_context().get_accelerator_ids().values())
     default = seeing().remote()
     assert (await default.context.remote())[2] == {}
-
-
-async def test_a_type_may_be_declared_and_is_then_merely_counted() -> None:
-    named = {"accelerator_type:V100": 1}
-    async with running(num_gpus=1, resources=named) as runtime:
-        actor = seeing(num_gpus=1, accelerator_type="V100").remote()
-        assert (await actor.context.remote())[2] == {
-            "GPU": 1.0,
-            "accelerator_type:V100": 0.001,
-        }
-        assert runtime.available_resources()["accelerator_type:V100"] == 0.999
-        error = await raised(Target.options(accelerator_type="V10").remote())
-        assert isinstance(error, ActorUnschedulableError)
-        assert "this machine has 1 of V100. Did you mean 'V100'?" in str(error)
 
 
 async def test_num_cpus_are_those_that_this_process_may_use() -> None:
@@ -290,21 +261,6 @@ async def test_the_owner_s_view_is_passed_on_when_it_is_asked_for(
         assert await seeing(accelerators="hide").remote().seen.remote() == ([], "")
 
 
-@pytest.mark.parametrize("mask", ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"])
-async def test_amd_s_are_gpus_and_either_of_its_masks_is_honoured(
-    monkeypatch: pytest.MonkeyPatch, mask: str
-) -> None:
-    # By decision: Ray refuses ROCr's mask, of which its documents speak.
-    pretender(monkeypatch)("amd_mi300x", **{mask: "4,6"})
-    async with running(num_gpus=2):
-        actor = seeing(num_gpus=2).remote()
-        assert (await actor.seen.remote())[0] == ["4", "6"]
-        shown = await actor.variable.remote(
-            "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"
-        )
-        assert shown == ["4,6", "0,1"]
-
-
 @pytest.mark.parametrize(
     ("mask", "ids"),
     [
@@ -350,28 +306,6 @@ async def test_threads_when_the_user_has_set_them_then_they_are_left_alone(
     async with running():
         for actor in (seeing().remote(), seeing(num_cpus=2).remote()):
             assert await actor.variable.remote("OMP_NUM_THREADS") == ["7"]
-
-
-# Fair waiting.
-
-
-async def test_a_stream_of_halves_does_not_starve_a_whole(two_gpus: Runtime) -> None:
-    halves = [seeing(num_gpus=0.5).remote() for _ in range(3)]
-    await asyncio.gather(*halves)
-    whole = seeing(num_gpus=1).remote()
-    wanted = whole.seen.remote()
-    # There is room for a half, and it would delay the whole for as long as it lives.
-    later = [seeing(num_gpus=0.5).remote() for _ in range(3)]
-    refs = [actor.seen.remote() for actor in later]
-    await halves[0].seen.remote()
-    assert len(two_gpus.snapshot().waiting) == 4
-    await actorlib.kill(halves[2])
-    assert await wanted == ([1], "1")
-    assert not any(ref.done() for ref in refs)
-    await actorlib.kill(halves[0])
-    assert await refs[0] == ([0], "0")
-    await actorlib.kill(whole)
-    assert await asyncio.gather(*refs[1:]) == [([1], "1"), ([1], "1")]
 
 
 async def test_actors_made_by_actors_stand_in_the_same_line() -> None:
@@ -420,18 +354,6 @@ async def test_explain_tells_why_one_waits_and_where_one_is(
     assert told.startswith(f"Actor (pid {pids[2]}) is dead: it was killed")
     await whole
     assert two_gpus.explain(whole).endswith(") is alive on 1 of GPU 1")
-
-
-async def test_explain_knows_those_who_were_made_in_the_same_turn(
-    two_gpus: Runtime,
-) -> None:
-    first, second = (Target.options(num_gpus=2).remote() for _ in range(2))
-    told = two_gpus.explain(second)
-    assert "that is free" not in told
-    pid = await first.ping.remote()
-    assert two_gpus.explain(second) == (
-        f"Target asks GPU=2; all of GPU=2 is taken. Held: GPU=2 by Target (pid {pid})"
-    )
 
 
 async def test_snapshot_tells_what_there_is_and_who_holds_it(

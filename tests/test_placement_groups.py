@@ -351,19 +351,6 @@ async def test_children_go_into_a_group_that_captures(runtime: Runtime) -> None:
     assert await captures.run.remote(nested) == [name, name]
 
 
-async def test_an_actor_that_asks_for_nothing_fits_any_bundle(
-    runtime: Runtime,
-) -> None:
-    """Not kept as in Ray, where it needs a bundle with a CPU: CPUs are asked for."""
-    del runtime
-    group = group_of({"GPU": 1})
-    await inside(group, num_gpus=1).remote()
-
-    for index in (-1, 0):
-        seen = await inside(group, index).remote().run.remote(look)
-        assert seen == ([], "", {}, group.id.hex())
-
-
 @pytest.mark.parametrize("cls", CALLERS)
 async def test_a_group_ends_with_the_actor_that_made_it(
     runtime: Runtime, cls: Any
@@ -478,21 +465,6 @@ async def test_group_when_it_can_never_be_then_it_fails_at_once_with_the_reason(
     assert isinstance(await raised(member), ActorUnschedulableError)
     assert actorlib.placement_group_table(group)["state"] == "INFEASIBLE"
     assert says in runtime.explain(group)
-
-
-async def test_member_when_it_names_a_device_outside_then_it_is_refused(
-    runtime: Runtime,
-) -> None:
-    group = group_of({"GPU": 1})
-    await group.ready()
-
-    error = await raised(inside(group, num_gpus=1, device="1").remote())
-
-    assert isinstance(error, ActorUnschedulableError)
-    assert "Ask for others" in str(error)
-    asked = inside(group, num_gpus=1, device="1")
-    assert "Ask for others" in runtime.explain(asked)
-    assert "free there is bundle 0: GPU=1" in runtime.explain(inside(group, num_gpus=1))
 
 
 @pytest.mark.parametrize("value", [1, "g", object()])

@@ -105,6 +105,9 @@ async def test_many_waiting_gets_do_not_stop_a_put() -> None:
 
 async def test_batch_when_it_fits_then_all_and_else_none() -> None:
     q: Queue[int] = Queue(maxsize=3)
+    for error, standard in ((Full, queue.Full), (Empty, queue.Empty)):
+        assert issubclass(error, standard)
+        assert issubclass(error, ActorlibError)
     await q.put_nowait_batch(range(2))
     with pytest.raises(Full, match="2 more"):
         await q.put_nowait_batch([2, 3])
@@ -112,16 +115,6 @@ async def test_batch_when_it_fits_then_all_and_else_none() -> None:
         await q.get_nowait_batch(3)
     assert await q.get_nowait_batch(0) == []
     assert await q.get_nowait_batch(2) == [0, 1]
-
-
-# Errors are those of the standard library too.
-
-
-async def test_errors_when_caught_then_by_the_names_of_the_standard_library() -> None:
-    assert issubclass(Full, (queue.Full,))
-    assert issubclass(Empty, (queue.Empty,))
-    assert issubclass(Full, ActorlibError)
-    assert issubclass(Empty, ActorlibError)
 
 
 @pytest.mark.parametrize(
@@ -195,15 +188,6 @@ async def test_get_when_the_task_is_cancelled_in_the_turn_of_the_answer() -> Non
     await q.put(1)
     await asyncio.wait(tasks)
     assert tasks.pop().cancelled()
-
-    assert await q.get() == 1
-
-
-async def test_get_when_cancelled_by_name_then_no_item_is_lost() -> None:
-    q: Queue[int] = Queue()
-    get = q.get()
-    q.put(1)
-    actorlib.cancel(get)
 
     assert await q.get() == 1
 
@@ -322,14 +306,6 @@ async def test_queue_when_its_last_handle_goes_then_so_does_its_actor(
     assert living(runtime) == []
 
 
-async def test_queue_when_it_has_a_name_then_two_may_share_it() -> None:
-    options = {"name": "shared", "get_if_exists": True}
-    a: Queue[int] = Queue(actor_options=options)
-    b: Queue[int] = Queue(actor_options=options)
-    await a.put(1)
-    assert await b.get() == 1
-
-
 # Items.
 
 
@@ -440,15 +416,6 @@ async def test_get_when_its_process_dies_while_it_waits_then_no_item_is_lost(
 
     async with in_time():
         assert [await q.get() for _ in range(3)] == [1, 2, 3]
-
-
-async def test_putter_when_it_dies_then_its_items_stay() -> None:
-    q: Queue[Any] = Queue()
-    putter = Caller.remote()
-    await putter.run.remote(give_here, q, "a", 2)
-    await actorlib.kill(putter)
-
-    assert await all_of(q) == [("a", 0), ("a", 1)]
 
 
 async def test_wait_when_given_gets_of_queues_then_whichever_has_something() -> None:

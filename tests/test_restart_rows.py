@@ -254,18 +254,26 @@ async def _ready(actor: ActorHandle[Any]) -> None:
     await actor
 
 
-@pytest.mark.parametrize("how", ["its block", "its last handle"])
-async def test_what_ends_an_actor_ends_it_while_it_backs_off(
-    runtime: Runtime, how: str
+async def test_the_last_handle_gone_while_it_backs_off_ends_it(
+    runtime: Runtime,
 ) -> None:
     actor = await backing_off()
     end = end_of(actor)
-    if how == "its block":
-        async with actor:
-            pass
     del actor
 
     await end
+
+    assert living(runtime) == []
+
+
+async def test_the_end_of_its_block_while_it_backs_off_ends_it(
+    runtime: Runtime,
+) -> None:
+    options: Any = {"max_restarts": -1, "restart_backoff": FOR_EVER}
+    async with Fragile.options(**options).remote() as actor:
+        await killed(actor)
+        await actor
+        await killed(actor)
 
     assert living(runtime) == []
 
@@ -322,25 +330,6 @@ async def test_kill_with_restart_of_one_in_line_ends_it_if_there_is_none_left(
 
     assert isinstance(await raised(pending.add.remote()), ActorDiedError)
     await actorlib.kill(blocker)
-
-
-async def test_kill_with_restart_of_one_in_a_group_puts_it_behind_the_others(
-    runtime: Runtime,
-) -> None:
-    group = actorlib.placement_group([{"GPU": 1}])
-    blocker = Target.options(num_gpus=1, placement_group=group).remote()
-    first = Fragile.options(num_gpus=1, placement_group=group, max_restarts=1).remote()
-    second = Fragile.options(num_gpus=1, placement_group=group).remote()
-    await blocker
-
-    await actorlib.kill(first, no_restart=False)
-
-    assert info(runtime, first).restarts == 1
-    await actorlib.kill(blocker)
-    assert await second.add.remote() == 1
-    await actorlib.kill(second)
-    assert await first.add.remote() == 1
-    await actorlib.remove_placement_group(group)
 
 
 # What is told, and what is left.
@@ -432,21 +421,6 @@ async def test_the_forgotten_when_they_were_restarted_are_listed_with_every_end(
             assert (told.class_name, told.restarts) == ("Fragile", 1)
             assert "SIGKILL" in told.death
             assert [("SIGKILL" in why) for why in told.earlier_deaths] == [True]
-
-
-async def test_explain_when_it_restarts_and_finds_no_room_then_what_it_waits_for(
-    runtime: Runtime,
-) -> None:
-    options: Any = {"num_gpus": 2, "max_restarts": -1, "restart_backoff": 1e-6}
-    actor = Fragile.options(**options).remote()
-    await actor
-    await killed(actor)
-    await actor
-    await killed(actor)
-    other = Target.options(num_gpus=2).remote()
-    await other
-
-    assert runtime.explain(actor).startswith("Fragile is restarting, attempt 2: ")
 
 
 @pytest.mark.process

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -172,22 +173,32 @@ def fresh(models: tuple[str, ...] = MODELS) -> DevicePool:
 MIXED = fresh()
 
 
-@st.composite
-def any_constraints(draw: st.DrawFn) -> DeviceConstraints:
-    devices = MIXED.devices
-    models = st.frozensets(
-        st.sampled_from(sorted(set(map(model_of, MIXED.devices)), key=str)), min_size=1
-    )
-    named = st.frozensets(st.sampled_from(devices), min_size=1, max_size=5)
-    # A part is near nobody: that is another test's.
-    near = st.frozensets(st.sampled_from(devices[:7]), min_size=1, max_size=3)
+def some_constraints(rng: random.Random) -> DeviceConstraints:
+    models = sorted(set(map(model_of, MIXED.devices)), key=str)
+
+    def some_devices(most: int, last: int = len(MODELS)) -> frozenset[Device]:
+        devices = rng.sample(MIXED.devices[:last], rng.randint(1, most))
+        return frozenset(devices)
+
     return DeviceConstraints(
-        spread=draw(st.booleans()),
-        models=draw(st.none() | models),
-        only=draw(st.none() | named),
-        near=draw(st.none() | st.none() | near),
-        apart=draw(st.just(frozenset()) | named),
+        spread=rng.random() < 0.5,
+        models=rng.choice(
+            [None, frozenset(rng.sample(models, rng.randint(1, len(models))))]
+        ),
+        only=rng.choice([None, some_devices(5)]),
+        # A part is near nobody: that is a scenario's.
+        near=rng.choice([None, None, some_devices(3, last=7)]),
+        apart=rng.choice([frozenset(), some_devices(5)]),
     )
+
+
+# Hypothesis takes longer to make a value of many parts than to choose one of many.
+any_constraints = st.sampled_from(
+    [some_constraints(random.Random(seed)) for seed in range(400)]
+)
+any_devices = st.integers(0, 2 ** len(MODELS) - 1).map(
+    lambda bits: frozenset(i for i in range(len(MODELS)) if bits >> i & 1)
+)
 
 
 class PoolMachine(RuleBasedStateMachine):
@@ -227,7 +238,7 @@ class PoolMachine(RuleBasedStateMachine):
         ]
 
     def best(
-        self, units: int, constraints: DeviceConstraints, reserved: set[int]
+        self, units: int, constraints: DeviceConstraints, reserved: frozenset[int]
     ) -> list[int] | None:
         """The one best device for a share, or for one whole."""
         sign = -1 if constraints.spread else 1
@@ -240,7 +251,7 @@ class PoolMachine(RuleBasedStateMachine):
         return [min(found)[2]] if found else None
 
     def eligible(
-        self, constraints: DeviceConstraints, reserved: set[int]
+        self, constraints: DeviceConstraints, reserved: frozenset[int]
     ) -> list[Device]:
         """Those of which several whole ones may be chosen."""
         return [
@@ -255,7 +266,7 @@ class PoolMachine(RuleBasedStateMachine):
         self,
         count: int,
         constraints: DeviceConstraints,
-        reserved: set[int],
+        reserved: frozenset[int],
         chosen: list[int] | None,
     ) -> None:
         there = self.eligible(constraints, reserved)
@@ -279,11 +290,11 @@ class PoolMachine(RuleBasedStateMachine):
             st.integers(1, UNITS),
             st.integers(2, 5).map(lambda number: number * UNITS),
         ),
-        constraints=st.just(ANYWHERE) | any_constraints(),
-        reserved=st.just(frozenset[int]()) | st.sets(st.integers(0, len(MODELS) - 1)),
+        constraints=st.just(ANYWHERE) | any_constraints,
+        reserved=st.just(frozenset[int]()) | any_devices,
     )
     def take(
-        self, units: int, constraints: DeviceConstraints, reserved: set[int]
+        self, units: int, constraints: DeviceConstraints, reserved: frozenset[int]
     ) -> object:
         constraints = self.here(constraints)
         chosen = self.pool.choose(units, constraints, reserved)
@@ -308,9 +319,7 @@ class PoolMachine(RuleBasedStateMachine):
         for share in shares:
             self.free[share.device.index] += share.units
 
-    @rule(
-        units=st.integers(1, 3).map(lambda n: n * UNITS), constraints=any_constraints()
-    )
+    @rule(units=st.integers(1, 3).map(lambda n: n * UNITS), constraints=any_constraints)
     def foresee(self, units: int, constraints: DeviceConstraints) -> None:
         constraints = self.here(constraints)
         scope = self.pool.resolver.allowed(constraints)
@@ -325,7 +334,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     @rule(
         units=st.sampled_from([1, HALF, UNITS, 2 * UNITS]),
-        constraints=any_constraints(),
+        constraints=any_constraints,
     )
     def repeat(self, units: int, constraints: DeviceConstraints) -> None:
         """How it came about that this is free makes no difference."""

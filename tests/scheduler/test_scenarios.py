@@ -8,7 +8,8 @@ links two of them. Each further line is one of these:
 * ``A B: GPU=0.5 -> 0 wait``: A and B ask, one after the other. The results are the
   indices of the devices (with units if bytes were asked for), ``-`` for a lease
   without devices, ``wait``, ``never``, or ``unknown`` if the search gave up.
-  ``on=``, ``near=`` and ``apart=`` list devices, ``type=`` a model; ``spread`` is a
+  ``on=``, ``near=`` and ``apart=`` list devices, ``type=`` and ``device=`` name some
+  as users write them (``_`` is a space, and ``+`` is between several); ``spread`` is a
   placement. A strategy and bundles with ``;`` between them are a group.
 * ``M in A 1: GPU=0.5 -> 0@1``: M asks inside the group A for a part of its bundle 1, or
   of any without a number. The result ends with the bundle.
@@ -39,10 +40,11 @@ from actorlib._options.group_spec import ANY_BUNDLE, STRATEGIES, GroupId, GroupS
 from actorlib._options.kinds import KINDS, UNITS
 from actorlib._options.resources import BYTES, Resources
 from actorlib._scheduler.catalogue import Demand, type_names
-from actorlib._scheduler.request import DeviceConstraints, LeaseRequest, model_of
+from actorlib._scheduler.request import DeviceConstraints, LeaseRequest
 from actorlib._scheduler.scheduler import Scheduler
 from actorlib.accelerators import Inventory
 from actorlib.accelerators.base import Device, Lease
+from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +75,8 @@ def device_of(kind: str, index: int, card: str) -> Device:
         kind=kind,
         index=index,
         id=str(index),
+        uuid=f"GPU-{chr(ord('a') + index)}{index}00" if kind == "GPU" else None,
+        pci=f"0000:{index}b:00.0" if kind == "GPU" else None,
         model=f"{vendor.upper()} {model}" if model else None,
         type=model or None,
         memory=amount_of("memory", card) if "GiB" in card else None,
@@ -81,20 +85,21 @@ def device_of(kind: str, index: int, card: str) -> Device:
 
 
 def devices_of(kind: str, cards: str, links: str) -> tuple[Device, ...]:
-    listed = ["L4"] * int(cards) if cards.isdecimal() else cards.split(",")
-    pairs = [link.split("-") for link in links.split(",") if link]
+    usual = "L4" if kind == "GPU" else f"{kind}-V1"
+    listed = [usual] * int(cards) if cards.isdecimal() else cards.split(",")
+    pairs = [{*link.split("-")} for link in links.split(",") if link]
+    devices = [device_of(kind, index, card) for index, card in enumerate(listed)]
     return tuple(
         replace(
-            device_of(kind, index, card),
+            device,
             peers=frozenset(
-                other
+                devices[int(other)].key
                 for pair in pairs
-                if str(index) in pair
-                for other in pair
-                if other != str(index)
+                if device.id in pair
+                for other in pair - {device.id}
             ),
         )
-        for index, card in enumerate(listed)
+        for device in devices
     )
 
 
@@ -107,13 +112,12 @@ class Scene:
         devices = {k: devices_of(k, has.pop(k), links) for k in KINDS if k in has}
         self.devices = [device for listed in devices.values() for device in listed]
         capacity = {name: amount_of(name, amount) for name, amount in has.items()}
-        if any(device.memory for device in self.devices):
-            # Who asks for bytes of a type holds some of the type, too.
-            capacity |= dict.fromkeys(type_names(devices), UNITS)
+        # Who asks for a type holds some of it.
+        types = dict.fromkeys(type_names(devices), UNITS)
         self.scheduler = Scheduler(
-            Resources.of(capacity),
+            Resources.of(types | capacity),
             Inventory(devices=devices),
-            (),
+            list(capacity),
             asyncio.get_running_loop(),
             holder_names=lambda: {
                 id(lease): name for name in self.requests if (lease := self.lease(name))
@@ -128,43 +132,40 @@ class Scene:
     def some(self, indices: str) -> frozenset[Device]:
         return frozenset(self.devices[int(index)] for index in indices.split(","))
 
-    def demand(self, words: dict[str, str]) -> Demand:
+    def demand(self, label: str, words: dict[str, str]) -> Demand:
         on, near, apart = (
             self.some(words.pop(name)) if name in words else None
             for name in ("on", "near", "apart")
         )
         is_spread = words.pop("spread", None) is not None
-        type_ = words.pop("type", None)
-        if "gpu_memory" in words:
-            options = ActorOptions(
-                num_gpus=float(words.pop("GPU", 0)),
-                num_cpus=float(words.pop("CPU", 0)),
-                gpu_memory=amount_of("gpu_memory", words.pop("gpu_memory")),
-                accelerator_type=type_,
-                placement="spread" if is_spread else "pack",
-                device=[device.id for device in on or ()] or None,
+        if not words.keys() & {"gpu_memory", "type", "device"}:
+            constraints = DeviceConstraints(
+                spread=is_spread, only=on, near=near, apart=apart or frozenset()
             )
-            assert not words
-            return self.scheduler.catalogue.demand(
-                "A", options, near=near, apart=apart or ()
-            )
-        models = {model_of(device) for device in self.devices if device.type == type_}
-        constraints = DeviceConstraints(
-            spread=is_spread,
-            models=frozenset(models) if type_ else None,
-            only=on,
-            near=near,
-            apart=apart or frozenset(),
+            amounts = {name: amount_of(name, text) for name, text in words.items()}
+            return Demand(Resources.of(amounts), constraints)
+        type_, named = words.pop("type", None), words.pop("device", "")
+        options = ActorOptions(
+            num_gpus=float(words.pop("GPU", 0)),
+            num_cpus=float(words.pop("CPU", 0)),
+            gpu_memory=amount_of("gpu_memory", words.pop("gpu_memory", "0")) or None,
+            accelerator_type=type_ and type_.replace("_", " "),
+            placement="spread" if is_spread else "pack",
+            device=named.replace("_", " ").split("+")
+            if named
+            else [d.id for d in on or ()] or None,
+            resources={name: float(text) for name, text in words.items()},
         )
-        amounts = {name: amount_of(name, text) for name, text in words.items()}
-        return Demand(Resources.of(amounts), constraints)
+        return self.scheduler.catalogue.demand(
+            label, options, near=near, apart=apart or ()
+        )
 
     def request(self, who: str, what: str) -> LeaseRequest:
         name, _, place = who.partition(" in ")
         group, _, index = place.partition(" ")
         return LeaseRequest(
             name,
-            *self.demand(pairs_of(what)),
+            *self.demand(name, pairs_of(what)),
             group=self.groups[group].spec if group else None,
             bundle_index=int(index) if index else ANY_BUNDLE,
             holder=name,
@@ -247,7 +248,7 @@ class Scene:
             self.scheduler.leave(self.pendings.pop(name))
 
     def change(self, name: str, what: str) -> None:
-        constraints = self.demand(pairs_of(what)).constraints
+        constraints = self.demand(name, pairs_of(what)).constraints
         self.requests[name] = self.requests[name]._replace(constraints=constraints)
         self.scheduler.change_constraints(self.pendings[name], self.requests[name])
 
@@ -274,6 +275,12 @@ class Scene:
         return [label.removeprefix("group ").strip("'") for label, _ in waiting]
 
     def text(self, command: str, who: str, what: str) -> str:
+        try:
+            return self.text_of(command, who, what)
+        except ActorUnschedulableError as error:
+            return str(error)
+
+    def text_of(self, command: str, who: str, what: str) -> str:
         if not what:
             if who in self.groups:
                 return self.groups[who].explain()

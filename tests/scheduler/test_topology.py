@@ -98,21 +98,6 @@ def test_linked_when_any_are_free_then_no_set_has_more_links(
     assert worse == []
 
 
-@given(data=st.data())
-def test_linked_when_linked_at_random_then_so_many_of_the_free_ones(
-    data: st.DataObject,
-) -> None:
-    links = data.draw(st.sets(st.sampled_from(ALL_TO_ALL)))
-    free = data.draw(st.sets(st.sampled_from(range(8)), min_size=1))
-    count = data.draw(st.integers(1, len(free)))
-    devices = cards(links)
-
-    chosen = places(linked(count, [devices[index] for index in sorted(free)]))
-
-    assert len(chosen) == count
-    assert chosen == sorted(free.intersection(chosen))
-
-
 @pytest.mark.parametrize(
     ("count", "free", "chosen"),
     [
