@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from helpers.cards import devices_of
 from helpers.invariants import check_ledger
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -13,19 +14,16 @@ from actorlib._options.resources import Resources, request, totals
 from actorlib._scheduler.admission import Admission
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
-from actorlib.accelerators.base import Device, Lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actorlib.accelerators.base import Lease
+
 
 def machine(*, cpus: int = 4, gpus: int = 1) -> Ledger:
-    devices = tuple(
-        Device(family="nvidia", kind="GPU", index=index, id=str(index))
-        for index in range(gpus)
-    )
     capacity = totals(num_cpus=cpus, num_gpus=gpus, memory=0, resources=None)
-    return Ledger(capacity, {"GPU": devices})
+    return Ledger(capacity, {"GPU": devices_of(str(gpus))})
 
 
 GPU = request(num_gpus=1)

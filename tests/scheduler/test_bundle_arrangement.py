@@ -5,6 +5,7 @@ from itertools import combinations, pairwise, permutations
 from typing import TYPE_CHECKING
 
 import pytest
+from helpers.cards import devices_of
 from helpers.invariants import check_ledger
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,18 +18,13 @@ from actorlib._scheduler.explain import group_refusal, group_shortage
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import BundleRequest, DeviceConstraints
 from actorlib._scheduler.wait_queue import WaitQueue
-from actorlib.accelerators.base import Device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def machine(count: int) -> Ledger:
-    devices = tuple(
-        Device(family="nvidia", kind="GPU", index=index, id=str(index))
-        for index in range(count)
-    )
-    return Ledger(Resources.of({}), {"GPU": devices})
+    return Ledger(Resources.of({}), {"GPU": devices_of(str(count))})
 
 
 def asked(units: Sequence[int], strategy: str) -> tuple[Resources, DeviceConstraints]:

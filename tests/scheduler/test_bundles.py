@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from helpers.cards import devices_of
 from helpers.invariants import check_bundles
 
 from actorlib._options.resources import Resources, add, request, totals
@@ -11,19 +12,12 @@ from actorlib._scheduler.request import (
     DeviceConstraints,
     LeaseRequest,
 )
-from actorlib.accelerators.base import Device, Lease
-
-
-def gpus(count: int) -> tuple[Device, ...]:
-    return tuple(
-        Device(family="nvidia", kind="GPU", index=index, id=str(index))
-        for index in range(count)
-    )
+from actorlib.accelerators.base import Lease
 
 
 def machine(cpus: int = 4, count: int = 3) -> Ledger:
     capacity = totals(num_cpus=cpus, num_gpus=count, memory=100, resources=None)
-    return Ledger(capacity, {"GPU": gpus(count)})
+    return Ledger(capacity, {"GPU": devices_of(str(count))})
 
 
 def total_of(bundles: list[Resources]) -> Resources:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from helpers.cards import devices_of
 from helpers.invariants import check_bundles, check_ledger
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,31 +42,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 GIB = 1024**3
-NAMES = {80 * GIB: "H100", 40 * GIB: "A100", 24 * GIB: "L4"}
 
 
-def card(index: int, memory: int | None, **facts: object) -> Device:
-    name = NAMES.get(memory or 0)
-    known = {"model": name and f"NVIDIA {name}", "type": name, **facts}
-    return Device(
-        family="nvidia",
-        kind="GPU",
-        index=index,
-        id=str(index),
-        memory=memory,
-        **known,
-    )
-
-
-def cards(*gib: int | None) -> tuple[Device, ...]:
-    return tuple(card(index, n and n * GIB) for index, n in enumerate(gib))
+def card(memory: int | None) -> Device:
+    return replace(devices_of("?")[0], memory=memory)
 
 
 class Machine:
     """A ledger, and the catalogue of its devices."""
 
-    def __init__(self, *gib: int | None, devices: Sequence[Device] = ()) -> None:
-        self.devices = tuple(devices) or cards(*gib)
+    def __init__(self, cards: str) -> None:
+        self.devices = devices_of(cards)
         capacity = totals(
             num_cpus=4, num_gpus=len(self.devices), memory=None, resources=None
         )
@@ -134,43 +121,25 @@ def test_units_when_granted_then_they_stand_for_the_bytes_and_no_unit_too_many(
 
     assert (need is None) == (nbytes > memory)
     if need is not None:
-        device = card(0, memory)
+        device = card(memory)
         assert nbytes <= (Share(device, need).nbytes or 0) <= memory
         assert need == 1 or (Share(device, need - 1).nbytes or 0) < nbytes
 
 
 def test_memory_when_cards_of_a_model_differ_then_the_least_counts() -> None:
-    devices = [card(0, 80 * GIB), card(1, 80 * GIB - 4096, model="NVIDIA H100")]
-    devices[1] = replace(devices[1], type="H100")
+    devices = [*devices_of("80GiB,80GiB")]
+    devices[1] = replace(devices[1], memory=80 * GIB - 4096)
 
     assert model_of(devices[0]) == model_of(devices[1])
     assert memory_by_model(devices) == {model_of(devices[0]): 80 * GIB - 4096}
-    assert memory_by_model(cards(None)) == {}
+    assert memory_by_model(devices_of("?")) == {}
 
 
 # What is granted.
 
 
-def test_lease_when_bytes_are_asked_then_it_says_the_units_of_its_device() -> None:
-    machine = Machine(24, 80)
-
-    first, second = (machine.take(gpu_memory="20GiB", num_cpus=1) for _ in range(2))
-
-    assert first is not None
-    assert second is not None
-    assert first.amounts == {"CPU": UNITS, "GPU": 8_334}
-    assert second.amounts == {"CPU": UNITS, "GPU": 2_500}
-    assert [s.nbytes for s in (*first.shares, *second.shares)] == [
-        24 * GIB * 8_334 // UNITS,
-        20 * GIB,
-    ]
-    machine.ledger.release(first)
-    machine.ledger.release(second)
-    assert machine.ledger.free("GPU") == 2 * UNITS
-
-
 def test_demand_when_models_differ_then_the_least_units_of_those_allowed() -> None:
-    machine = Machine(24, 40, 80)
+    machine = Machine("24GiB,40GiB,80GiB")
 
     demands = [
         machine.demand(gpu_memory="20GiB", **wishes)
@@ -212,21 +181,23 @@ any_bundle = st.one_of(
 @settings(deadline=None)
 @given(
     bundles=st.lists(bundles_in_bytes, min_size=1, max_size=5),
-    gib=st.lists(st.sampled_from([24, 40, 80, None]), min_size=1, max_size=4),
+    cards=st.lists(
+        st.sampled_from(["24GiB", "40GiB", "80GiB", "?"]), min_size=1, max_size=4
+    ),
     taken=st.lists(st.sampled_from([0, 0, 0.25, 0.5]), min_size=4, max_size=4),
 )
 def test_group_when_compared_with_every_way_then_it_finds_the_best(
-    bundles: list[dict[str, float]], gib: list[int | None], taken: list[float]
+    bundles: list[dict[str, float]], cards: list[str], taken: list[float]
 ) -> None:
     needs = [
         {
             index: need
-            for index, n in enumerate(gib)
+            for index, device in enumerate(devices_of(",".join(cards)))
             if (
                 need := units_for(
                     int(bundle["GPU"] * UNITS),
                     bundle.get("gpu_memory", 0),
-                    n and n * GIB,
+                    device.memory,
                 )
             )
         }
@@ -234,8 +205,8 @@ def test_group_when_compared_with_every_way_then_it_finds_the_best(
     ]
 
     def placed(strategy: str) -> list[int] | None:
-        machine = Machine(*gib)
-        for index, size in enumerate(taken[: len(gib)]):
+        machine = Machine(",".join(cards))
+        for index, size in enumerate(taken[: len(cards)]):
             if size:
                 machine.take(num_gpus=size, device=index)
         demand = machine.group(strategy, *bundles)
@@ -247,9 +218,9 @@ def test_group_when_compared_with_every_way_then_it_finds_the_best(
             assert units == needs[place][index]
         return [index for ((index, _),) in found]
 
-    free = tuple(UNITS - int(size * UNITS) for size in taken[: len(gib)])
+    free = tuple(UNITS - int(size * UNITS) for size in taken[: len(cards)])
     ways = list(every_way(needs, free))
-    idle = list(every_way(needs, (UNITS,) * len(gib)))
+    idle = list(every_way(needs, (UNITS,) * len(cards)))
     any_when_idle = bool(idle)
     counts = {len({*way}) for way in ways}
 
@@ -266,8 +237,8 @@ def test_group_when_compared_with_every_way_then_it_finds_the_best(
 
 
 def test_share_when_described_then_in_units_and_in_bytes() -> None:
-    assert describe_share(Share(card(0, 80 * GIB), 1_250)) == "0.125 (10 GiB) of GPU 0"
-    assert describe_share(Share(card(1, None), 5_000)) == "0.5 of GPU 1"
+    assert describe_share(Share(card(80 * GIB), 1_250)) == "0.125 (10 GiB) of GPU 0"
+    assert describe_share(Share(card(None), 5_000)) == "0.5 of GPU 0"
 
 
 # Random mixes: exact, never over, and the best fit.
@@ -276,7 +247,7 @@ asked_bytes = st.sampled_from(
     [None, 1, 5 * GIB, 12 * GIB, 24 * GIB, 30 * GIB, 80 * GIB]
 )
 asked_gpus = st.sampled_from([None, 0.1, 0.25, 1 / 3, 0.5, 1])
-GIVEN = (24, 24, 40, 80, None)
+GIVEN = devices_of("24GiB,24GiB,40GiB,80GiB,?")
 
 
 @st.composite
@@ -294,7 +265,7 @@ def actors(draw: st.DrawFn) -> dict[str, object]:
         elif wish == "type":
             options["accelerator_type"] = draw(st.sampled_from(["H100", "L4"]))
         elif wish == "apart":
-            options["apart"] = [cards(*GIVEN)[draw(st.integers(0, len(GIVEN) - 1))]]
+            options["apart"] = [draw(st.sampled_from(GIVEN))]
     return options
 
 
@@ -307,7 +278,7 @@ class MixedMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.machine = Machine(*GIVEN)
+        self.machine = Machine("24GiB,24GiB,40GiB,80GiB,?")
         self.leases: dict[int, Lease] = {}
         self.lent: dict[int, Bundles] = {}
 
@@ -400,7 +371,7 @@ class MixedMachine(RuleBasedStateMachine):
         if strategy == "STRICT_SPREAD":
             assert len(devices) == len(lease.shares)
         if strategy == "STRICT_PACK":  # nothing is linked: as few as there can be
-            idle = Machine(*GIVEN).ledger.try_acquire(*demand)
+            idle = Machine("24GiB,24GiB,40GiB,80GiB,?").ledger.try_acquire(*demand)
             assert idle is not None
             assert len(devices) == len({share.device.index for share in idle.shares})
 

@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from helpers.cards import devices_of
 from helpers.invariants import check_pool
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -30,37 +31,6 @@ def gpu(index: int, **facts: object) -> Device:
     return Device(index=index, **known)
 
 
-def gpus(count: int, **facts: object) -> tuple[Device, ...]:
-    return tuple(gpu(index, **facts) for index in range(count))
-
-
-def mixed(*models: str) -> DevicePool:
-    """A pool of GPUs: ``part`` is of a card, ``MI300X`` is AMD's."""
-    return DevicePool(
-        GPU,
-        [
-            gpu(
-                index,
-                model=model,
-                family="amd" if model == "MI300X" else "nvidia",
-                parent="GPU-9" if model == "part" else None,
-            )
-            for index, model in enumerate(models)
-        ],
-    )
-
-
-def joined(count: int, *links: tuple[int, int]) -> DevicePool:
-    """A pool of linked GPUs."""
-    return DevicePool(
-        GPU,
-        [
-            gpu(i, peers=frozenset(str(sum(link) - i) for link in links if i in link))
-            for i in range(count)
-        ],
-    )
-
-
 def some(pool: DevicePool, *indices: int) -> frozenset[Device]:
     return frozenset(pool.devices[index] for index in indices)
 
@@ -77,7 +47,7 @@ def places(shares: tuple[Share, ...] | None) -> list[int] | None:
 
 
 def test_take_when_refused_then_nothing_is_taken() -> None:
-    pool = DevicePool(GPU, gpus(2))
+    pool = DevicePool(GPU, devices_of("2"))
     pool.take(HALF)
 
     assert pool.take(2 * UNITS) is None
@@ -93,7 +63,7 @@ def test_take_when_there_are_no_devices_then_refused(units: int) -> None:
 
 
 def test_give_when_it_was_not_taken_then_refused() -> None:
-    pool = DevicePool(GPU, gpus(1))
+    pool = DevicePool(GPU, devices_of("1"))
 
     with pytest.raises(ValueError, match="was not taken"):
         pool.give_back([Share(pool.devices[0], 1)])
@@ -102,7 +72,7 @@ def test_give_when_it_was_not_taken_then_refused() -> None:
 
 def test_pool_when_devices_are_not_numbered_from_zero_then_refused() -> None:
     with pytest.raises(ValueError, match="in index order"):
-        DevicePool(GPU, gpus(3)[1:])
+        DevicePool(GPU, devices_of("3")[1:])
 
 
 @pytest.mark.parametrize("constraints", [ANYWHERE, DeviceConstraints(spread=True)])
@@ -111,14 +81,14 @@ def test_choose_when_its_kind_never_gives_that_then_refused(
     units: int, constraints: DeviceConstraints
 ) -> None:
     kind = Kind("X", divisible=False, counts=(1, 2, 4))
-    pool = DevicePool(kind, gpus(4, kind="X"))
+    pool = DevicePool(kind, devices_of("4", kind="X"))
 
     assert not pool.could_fit(units, constraints)
     assert pool.choose(units, constraints) is None
 
 
 def test_choose_when_the_type_is_of_another_kind_then_any() -> None:
-    pool = DevicePool(GPU, gpus(2))
+    pool = DevicePool(GPU, devices_of("2"))
     chips = frozenset({model_of(gpu(0, kind="TPU"))})
 
     assert pool.choose(UNITS, DeviceConstraints(models=chips)) == [0]
@@ -126,7 +96,7 @@ def test_choose_when_the_type_is_of_another_kind_then_any() -> None:
 
 
 def test_choose_when_what_is_named_is_of_another_kind_then_any() -> None:
-    pool = DevicePool(GPU, gpus(2))
+    pool = DevicePool(GPU, devices_of("2"))
     chip = gpu(1, kind="TPU")
     constraints = DeviceConstraints(only=frozenset({chip}), near=frozenset({chip}))
 
@@ -152,22 +122,21 @@ def test_scope_when_near_a_device_without_uuid_then_not_another_vendors() -> Non
 def test_choose_when_numbers_share_and_some_are_reserved_then_a_run_of_the_rest() -> (
     None
 ):
-    pool = DevicePool(TPU, gpus(8, kind="TPU"))
+    pool = DevicePool(TPU, devices_of("8", kind="TPU"))
 
     assert pool.choose(4 * UNITS, reserved={1}) == [4, 5, 6, 7]
     assert pool.choose(2 * UNITS, DeviceConstraints(apart=some(pool, 1))) == [2, 3]
     assert pool.choose(2 * UNITS, DeviceConstraints(only=some(pool, 1, 2, 3))) == [2, 3]
 
 
-MODELS = ("H100", "A100", "A100", "H100", "MI300X", "MI300X", "A100", "part", "part")
-LINKS = ((1, 2), (4, 5), (0, 3), (0, 6))
+MODELS = "H100,A100,A100,H100,MI300X,MI300X,A100,part,part"
+"""H100s and A100s, some linked, parts of a card, and two cards of AMD's."""
+ALIKE = ",".join(["H100"] * 9)
+COUNT = 9
 
 
-def fresh(models: tuple[str, ...] = MODELS) -> DevicePool:
-    """H100s and A100s, some linked, parts of a card, and two cards of AMD's."""
-    peers = joined(len(models), *LINKS).devices
-    pairs = zip(mixed(*models).devices, peers, strict=True)
-    return DevicePool(GPU, [replace(one, peers=two.peers) for one, two in pairs])
+def fresh(models: str = MODELS) -> DevicePool:
+    return DevicePool(GPU, devices_of(models, "1-2,4-5,0-3,0-6"))
 
 
 MIXED = fresh()
@@ -176,7 +145,7 @@ MIXED = fresh()
 def some_constraints(rng: random.Random) -> DeviceConstraints:
     models = sorted(set(map(model_of, MIXED.devices)), key=str)
 
-    def some_devices(most: int, last: int = len(MODELS)) -> frozenset[Device]:
+    def some_devices(most: int, last: int = COUNT) -> frozenset[Device]:
         devices = rng.sample(MIXED.devices[:last], rng.randint(1, most))
         return frozenset(devices)
 
@@ -196,8 +165,8 @@ def some_constraints(rng: random.Random) -> DeviceConstraints:
 any_constraints = st.sampled_from(
     [some_constraints(random.Random(seed)) for seed in range(400)]
 )
-any_devices = st.integers(0, 2 ** len(MODELS) - 1).map(
-    lambda bits: frozenset(i for i in range(len(MODELS)) if bits >> i & 1)
+any_devices = st.integers(0, 2**COUNT - 1).map(
+    lambda bits: frozenset(i for i in range(COUNT) if bits >> i & 1)
 )
 
 
@@ -209,11 +178,11 @@ class PoolMachine(RuleBasedStateMachine):
 
     taken = Bundle("taken")
 
-    @initialize(models=st.sampled_from([MODELS, ("H100",) * len(MODELS)]))
-    def begin(self, models: tuple[str, ...]) -> None:
+    @initialize(models=st.sampled_from([MODELS, ALIKE]))
+    def begin(self, models: str) -> None:
         self.models = models
         self.pool = fresh(models)
-        self.free = [UNITS] * len(MODELS)
+        self.free = [UNITS] * COUNT
 
     def here(self, constraints: DeviceConstraints) -> DeviceConstraints:
         """Constraints to some of the mixed devices, for those in their places here."""
@@ -327,7 +296,7 @@ class PoolMachine(RuleBasedStateMachine):
         assert self.pool.could_fit(units, constraints) == (
             fresh(self.models).choose(units, constraints) is not None
         )
-        everywhere = range(len(MODELS))
+        everywhere = range(COUNT)
         assert sorted(everywhere if scope is None else scope) == [
             device.index for device in self.allowed(constraints)
         ]

@@ -1,30 +1,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
+from helpers.cards import devices_of
 from helpers.invariants import check_ledger
 
 from actorlib._options.kinds import Kind
 from actorlib._options.resources import Resources, request, totals
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import DeviceConstraints
-from actorlib.accelerators.base import Device, Lease
+
+if TYPE_CHECKING:
+    from actorlib.accelerators.base import Device, Lease
 
 GIB = 1024**3
-
-
-def gpus(count: int, model: str | None = "NVIDIA H100") -> tuple[Device, ...]:
-    return tuple(
-        Device(family="nvidia", kind="GPU", index=index, id=str(index), model=model)
-        for index in range(count)
-    )
 
 
 def machine(
     *,
     cpus: int = 2,
-    devices: tuple[Device, ...] = gpus(2),
+    devices: tuple[Device, ...] = devices_of("2"),
     memory: int = 24 * GIB,
     **custom: int,
 ) -> Ledger:
@@ -42,7 +39,7 @@ def granted(ledger: Ledger, asked: Resources) -> Lease:
 
 def test_acquire_when_a_device_is_cut_in_equal_parts_then_just_so_many_fit() -> None:
     for parts in range(1, 101):
-        ledger = machine(cpus=1, devices=gpus(1), lane=1)
+        ledger = machine(cpus=1, devices=devices_of("1"), lane=1)
         share = 1 / parts
         part = request(num_cpus=share, num_gpus=share, resources={"lane": share})
 
@@ -74,8 +71,8 @@ def test_release_when_it_is_not_held_then_refused_and_nothing_changes() -> None:
 
 
 def test_acquire_when_constrained_or_reserved_then_the_placement_follows() -> None:
-    ledger = machine(devices=gpus(3))
-    apart = DeviceConstraints(apart=frozenset(gpus(1)))
+    ledger = machine(devices=devices_of("3"))
+    apart = DeviceConstraints(apart=frozenset(devices_of("1")))
 
     lease = ledger.try_acquire(request(num_gpus=1), apart, {"GPU": {1}})
 
@@ -96,7 +93,7 @@ def test_could_free_up_when_an_actor_has_some_then_only_the_rest_counts() -> Non
 
 def test_ledger_when_a_kind_is_a_third_partys_then_its_rules_count() -> None:
     kind = Kind("X", divisible=False, counts=(1, 2))
-    devices = tuple(replace(one, kind="X") for one in gpus(4))
+    devices = tuple(replace(one, kind="X") for one in devices_of("4"))
     ledger = Ledger(Resources.of({}), {"X": devices}, {"X": kind})
 
     for units, allowed in ((5_000, False), (20_000, True), (30_000, False)):
@@ -124,12 +121,14 @@ def test_repr_when_shares_are_held_then_the_whole_state_in_one_line() -> None:
 
 
 def test_ledger_when_the_capacity_leaves_devices_out_then_counts_them() -> None:
-    ledger = Ledger(request(num_cpus=1), {"GPU": gpus(2)})
+    ledger = Ledger(request(num_cpus=1), {"GPU": devices_of("2")})
 
     assert ledger.capacity == request(num_cpus=1, num_gpus=2)
 
 
-@pytest.mark.parametrize("devices", [{}, {"GPU": gpus(3)}], ids=["none", "others"])
+@pytest.mark.parametrize(
+    "devices", [{}, {"GPU": devices_of("3")}], ids=["none", "others"]
+)
 def test_ledger_when_capacity_and_devices_disagree_then_refused(
     devices: dict[str, tuple[Device, ...]],
 ) -> None:

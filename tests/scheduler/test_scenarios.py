@@ -26,12 +26,12 @@ At the end everything is given back, and all of the machine has to be free.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from helpers.cards import bytes_of, devices_of
 from helpers.invariants import check_bundles, check_ledger
 
 from actorlib._base.ids import GROUP_KIND, new_id
@@ -43,22 +43,20 @@ from actorlib._scheduler.catalogue import Demand, type_names
 from actorlib._scheduler.request import DeviceConstraints, LeaseRequest
 from actorlib._scheduler.scheduler import Scheduler
 from actorlib.accelerators import Inventory
-from actorlib.accelerators.base import Device, Lease
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actorlib._scheduler.placement_group import Group
+    from actorlib.accelerators.base import Device, Lease
 
-GIB = 2**30
-NAMES = {"80GiB": "H100", "40GiB": "A100", "24GiB": "L4"}
 DATA = Path(__file__).parent / "data"
 
 
 def amount_of(name: str, text: str) -> int:
     if text.endswith("GiB"):
-        return int(Fraction(text.removesuffix("GiB")) * GIB)
+        return bytes_of(text)
     return int(text) if name in BYTES else int(Fraction(text) * UNITS)
 
 
@@ -67,49 +65,13 @@ def pairs_of(words: str) -> dict[str, str]:
     return {name: value for name, _, value in (w.partition("=") for w in words.split())}
 
 
-def device_of(kind: str, index: int, card: str) -> Device:
-    model = NAMES.get(card, card).removesuffix(card if "GiB" in card else "?")
-    vendor = "amd" if card == "MI300X" else "nvidia"
-    return Device(
-        family=vendor,
-        kind=kind,
-        index=index,
-        id=str(index),
-        uuid=f"GPU-{chr(ord('a') + index)}{index}00" if kind == "GPU" else None,
-        pci=f"0000:{index}b:00.0" if kind == "GPU" else None,
-        model=f"{vendor.upper()} {model}" if model else None,
-        type=model or None,
-        memory=amount_of("memory", card) if "GiB" in card else None,
-        parent="GPU-9" if card == "part" else None,
-    )
-
-
-def devices_of(kind: str, cards: str, links: str) -> tuple[Device, ...]:
-    usual = "L4" if kind == "GPU" else f"{kind}-V1"
-    listed = [usual] * int(cards) if cards.isdecimal() else cards.split(",")
-    pairs = [{*link.split("-")} for link in links.split(",") if link]
-    devices = [device_of(kind, index, card) for index, card in enumerate(listed)]
-    return tuple(
-        replace(
-            device,
-            peers=frozenset(
-                devices[int(other)].key
-                for pair in pairs
-                if device.id in pair
-                for other in pair - {device.id}
-            ),
-        )
-        for device in devices
-    )
-
-
 class Scene:
     """The machine of a scenario, and those who ask."""
 
     def __init__(self, machine: str) -> None:
         has = pairs_of(machine)
         links = has.pop("links", "")
-        devices = {k: devices_of(k, has.pop(k), links) for k in KINDS if k in has}
+        devices = {k: devices_of(has.pop(k), links, k) for k in KINDS if k in has}
         self.devices = [device for listed in devices.values() for device in listed]
         capacity = {name: amount_of(name, amount) for name, amount in has.items()}
         # Who asks for a type holds some of it.

@@ -5,6 +5,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from helpers.cards import devices_of
 from helpers.invariants import check_ledger
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,30 +16,15 @@ from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.overtaking import delays_no_waiter
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of
 from actorlib._scheduler.wait_queue import Waiter, WaitQueue
-from actorlib.accelerators.base import Device, Lease
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-
-def cards(*models: str, links: Iterable[tuple[int, int]] = ()) -> tuple[Device, ...]:
-    return tuple(
-        Device(
-            family="nvidia",
-            kind="GPU",
-            index=index,
-            id=str(index),
-            model=model,
-            peers=frozenset(str(sum(link) - index) for link in links if index in link),
-        )
-        for index, model in enumerate(models)
-    )
+    from actorlib.accelerators.base import Device, Lease
 
 
 def machine(
     *, cpus: int = 4, gpus: int = 2, devices: tuple[Device, ...] = (), **custom: int
 ) -> Ledger:
-    devices = devices or cards(*["L4"] * gpus)
+    devices = devices or devices_of(str(gpus))
     capacity = totals(
         num_cpus=cpus, num_gpus=len(devices), memory=100, resources=custom
     )
@@ -116,7 +102,7 @@ def test_leave_when_it_has_left_then_refused(gpus: int) -> None:
 
 # Wishes: an H100, two A100s that are linked, and an L4.
 
-FOUR = cards("H100", "A100", "A100", "L4", links=[(1, 2)])
+FOUR = devices_of("H100,A100,A100,L4", "1-2")
 H100 = DeviceConstraints(models=frozenset({model_of(FOUR[0])}))
 A100 = DeviceConstraints(models=frozenset({model_of(FOUR[1])}))
 WHOLE, PART = request(num_gpus=1), request(num_gpus=0.5)
