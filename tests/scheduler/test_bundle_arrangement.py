@@ -67,7 +67,7 @@ def cut(seed: int, devices: int, pieces: int, step: int = 100) -> list[int]:
 
 
 @pytest.mark.parametrize("strategy", ["PACK", "SPREAD", "STRICT_PACK"])
-@pytest.mark.parametrize(("devices", "pieces"), [(8, 3), (16, 2)], ids=str)
+@pytest.mark.parametrize(("devices", "pieces"), [(8, 3), (16, 3)], ids=str)
 def test_bundles_when_its_bundles_fill_all_devices_then_they_are_found(
     devices: int, pieces: int, strategy: str
 ) -> None:
