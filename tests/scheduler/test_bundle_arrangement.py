@@ -10,7 +10,7 @@ from helpers.invariants import check_ledger
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._options.kinds import UNITS
+from actorlib._options.kinds import UNITS, Kind
 from actorlib._options.resources import Resources, request
 from actorlib._scheduler.bundle_packing import BundleShare, Packing, SearchBudget
 from actorlib._scheduler.bundle_spreading import match_devices
@@ -49,6 +49,15 @@ def test_bundles_when_devices_are_reserved_then_not_on_those() -> None:
     assert lease is not None
     assert [share.device.index for share in lease.shares] == [1, 2]
     assert ledger.try_acquire(*demand, {"GPU": {0}}) is None
+
+
+def test_bundles_when_their_kind_is_never_shared_then_never() -> None:
+    kind = Kind("X", divisible=False)
+    ledger = Ledger(Resources.of({}), {"X": devices_of("4", kind="X")}, {"X": kind})
+    halves = [Resources.of({"X": UNITS // 2})] * 2
+    constraints = DeviceConstraints(bundles=BundleRequest(halves, "PACK"))
+
+    assert not ledger.feasible(Resources.of({"X": UNITS}), constraints)
 
 
 # Packing that leaves nothing over, and what is not known.

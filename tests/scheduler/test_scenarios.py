@@ -13,7 +13,8 @@ links two of them. Each further line is one of these:
   placement. A strategy and bundles with ``;`` between them are a group.
 * ``M in A 1: GPU=0.5 -> 0@1``: M asks inside the group A for a part of its bundle 1, or
   of any without a number. The result ends with the bundle.
-* ``end A -> B:0``: A gives back its lease or leaves the line; B gets device 0.
+* ``end A -> B:0``: A gives back its lease or leaves the line; B gets device 0. With
+  ``leave`` A has not taken its lease yet.
 * ``change A: on=1 -> A:1`` changes the constraints of A, and ``requeue A ->`` moves it
   to the end of the line.
 * ``waiting -> A B``: who waits for the machine, in order.
@@ -202,12 +203,17 @@ class Scene:
             self.check()
         return " ".join(map(self.result, names.split()))
 
-    def end(self, name: str) -> None:
+    def end(self, name: str, *, is_taken: bool = True) -> None:
+        lease = self.lease(name)
         del self.requests[name]
         if name in self.groups:
             self.scheduler.groups.remove(self.groups.pop(name), "the scenario says so")
+            return
+        pending = self.pendings.pop(name)
+        if lease is not None and is_taken:
+            self.scheduler.release(lease)
         else:
-            self.scheduler.leave(self.pendings.pop(name))
+            self.scheduler.leave(pending)
 
     def change(self, name: str, what: str) -> None:
         constraints = self.demand(name, pairs_of(what)).constraints
@@ -217,9 +223,9 @@ class Scene:
     async def served(self, command: str, name: str, what: str) -> str:
         """Does something; returns who holds something from then on."""
         before = [name for name in self.requests if self.lease(name) is None]
-        if command == "end":
+        if command in ("end", "leave"):
             for each in name.split():
-                self.end(each)
+                self.end(each, is_taken=command == "end")
         elif command == "requeue":
             self.scheduler.requeue(self.pendings[name])
         else:
@@ -262,7 +268,7 @@ class Scene:
         match command:
             case "#":
                 return line
-            case "end" | "requeue" | "change":
+            case "end" | "leave" | "requeue" | "change":
                 result = await self.served(command, name, what)
             case "waiting":
                 result = " ".join(self.waiting())
