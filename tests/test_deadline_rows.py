@@ -21,7 +21,7 @@ NEVER = 60.0
 def nothing() -> None: ...
 
 
-@pytest.mark.process
+@pytest.mark.memory
 async def test_deadline_when_the_runtime_ends_then_no_timer_is_left() -> None:
     async with running(grace=0.1) as runtime:
         gate = await Gate.remote()

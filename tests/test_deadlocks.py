@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
+    pytest.mark.usefixtures("same_loop_in_workers", "runtime"),
 ]
 
 
@@ -125,12 +125,14 @@ class Selfish:
 
 SERIAL, LOOPED = actorlib.remote(Node), actorlib.remote(LoopedNode)
 THREADED = actorlib.remote(max_concurrency=3)(Node)
+both_loops = pytest.mark.usefixtures("on_both_loops")
 each_single = pytest.mark.parametrize(
     "kind", [SERIAL, LOOPED], ids=["serial", "looped"]
 )
 
 
 @each_single
+@both_loops
 async def test_deadlock_when_an_actor_waits_for_itself_then_an_error_says_so(
     kind: Any,
 ) -> None:
@@ -175,17 +177,6 @@ async def test_deadlock_when_two_wait_for_one_another_then_the_one_that_closes_i
     assert await second.ran.remote() == ["walk"]
 
 
-async def test_deadlock_when_three_wait_in_a_circle_then_an_error() -> None:
-    nodes = [SERIAL.remote() for _ in range(3)]
-
-    with pytest.raises(
-        DeadlockError, match=r"waits for Node\.walk \(pid \d+\), which waits"
-    ):
-        await nodes[0].walk.remote([*nodes[1:], nodes[0]])
-
-    assert [await node.ran.remote() for node in nodes] == [["walk"]] * 3
-
-
 async def test_deadlock_when_the_constructor_waits_for_itself_then_it_raises() -> None:
     selfish = actorlib.remote(Selfish).remote()
 
@@ -196,6 +187,7 @@ async def test_deadlock_when_the_constructor_waits_for_itself_then_it_raises() -
     assert "Selfish.__init__ waits for Selfish.ping" in str(caught.value.__cause__)
 
 
+@both_loops
 async def test_deadlock_when_an_async_method_blocks_its_loop_then_an_error() -> None:
     node = LOOPED.remote()
 
@@ -205,6 +197,7 @@ async def test_deadlock_when_an_async_method_blocks_its_loop_then_an_error() -> 
     assert await node.ping_later.remote() == "pong"
 
 
+@both_loops
 async def test_deadlock_when_a_plain_method_waits_for_its_loop_then_an_error() -> None:
     node = LOOPED.remote()
 
@@ -223,6 +216,7 @@ async def test_wait_when_another_thread_can_run_it_then_it_ends() -> None:
     assert await node.to_itself.remote() == "pong"
 
 
+@both_loops
 @pytest.mark.parametrize("kind", [THREADED, LOOPED], ids=["threaded", "looped"])
 async def test_wait_when_the_way_goes_through_one_that_has_room_then_it_ends(
     kind: Any,
@@ -284,37 +278,3 @@ async def test_wait_when_a_signal_s_handler_ends_it_then_it_closes_no_circle() -
 
     assert await node.until_alarm.remote(gate) == "rang"
     assert await other.walk.remote([node]) == "there"
-
-
-async def test_wait_when_whoever_waits_is_killed_then_the_others_go_on() -> None:
-    first, second, third = SERIAL.remote(), SERIAL.remote(), Gate.remote()
-    ref = first.walk.remote([second, _Waiter(third)])
-    await third.reached.remote()
-
-    actorlib.kill(first)
-    with pytest.raises(actorlib.exceptions.ActorDiedError):
-        await ref
-    await third.open.remote()
-
-    assert await second.ran.remote() == ["walk"]
-
-
-class _Waiter:
-    """Looks like the last node of a way, and waits at a gate."""
-
-    def __init__(self, gate: ActorHandle[Any]) -> None:
-        self._gate = gate
-
-    @property
-    def walk(self) -> Any:
-        """The gate's ``wait``, which takes a name."""
-        return _Walk(self._gate)
-
-
-class _Walk:
-    def __init__(self, gate: ActorHandle[Any]) -> None:
-        self._gate = gate
-
-    def remote(self, _: object) -> Any:
-        """Waits at the gate."""
-        return self._gate.wait.remote()

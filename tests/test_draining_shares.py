@@ -77,30 +77,6 @@ async def test_kill_when_the_driver_has_not_let_go_then_nobody_gets_the_share(
     assert runtime.snapshot().draining == ()
 
 
-@pytest.mark.usefixtures("runtime")
-async def test_kill_when_nothing_is_listed_then_the_share_is_back_soon() -> None:
-    first = await Model.options(num_gpus=1).remote()
-    begin = now()
-    await actorlib.kill(first)
-
-    await Model.options(num_gpus=1).remote()
-
-    assert now() - begin < 1
-
-
-async def test_kill_when_the_driver_never_lets_go_then_the_share_is_back_with_words(
-    card: OneCard, runtime: Runtime, caplog: pytest.LogCaptureFixture
-) -> None:
-    first, pid = await listed(card, num_gpus=1)
-    begin = now()
-    await actorlib.kill(first)
-    await Model.options(num_gpus=1).remote()
-
-    assert LIMIT <= now() - begin < LIMIT + 1
-    assert f"pid {pid} still holds 3 GiB of GPU 0" in caplog.text
-    assert runtime.snapshot().draining == ()
-
-
 async def test_restart_when_the_driver_has_not_let_go_then_it_waits_for_its_own_share(
     card: OneCard, runtime: Runtime
 ) -> None:
@@ -204,34 +180,6 @@ async def test_shutdown_when_a_share_drains_then_it_is_not_waited_for(
     assert "given to others" not in caplog.text
 
 
-async def test_shutdown_when_nvml_hangs_then_it_is_not_waited_for_long(
-    card: OneCard,
-) -> None:
-    async with running(num_gpus=None):
-        await listed(card, num_gpus=0.5)
-        card.processes.going_on.clear()
-        await asyncio.sleep(2)
-        begin = now()
-
-    assert now() - begin < LIMIT / 2
-    card.processes.going_on.set()
-    for thread in nvml_threads():
-        await asyncio.to_thread(thread.join)
-
-
-async def test_draining_when_enforcement_is_off_then_nothing_is_waited_for(
-    card: OneCard,
-) -> None:
-    async with running(num_gpus=None, enforcement="off"):
-        first, _ = await listed(card, num_gpus=1)
-        await actorlib.kill(first)
-        begin = now()
-        await Model.options(num_gpus=1).remote()
-
-        assert now() - begin < 1
-        assert card.looks == 0
-
-
 async def test_draining_when_an_actor_wants_none_then_its_share_is_back_at_once(
     card: OneCard, runtime: Runtime
 ) -> None:
@@ -240,24 +188,6 @@ async def test_draining_when_an_actor_wants_none_then_its_share_is_back_at_once(
 
     assert runtime.available_resources()["GPU"] == 1
     assert card.looks == 0
-
-
-async def test_draining_when_the_card_is_lost_then_said_once_and_all_goes_on(
-    card: OneCard, runtime: Runtime, caplog: pytest.LogCaptureFixture
-) -> None:
-    first, _ = await listed(card, num_gpus=1)
-    await actorlib.kill(first)
-    await asyncio.sleep(1)
-
-    card.processes.lose()
-    second = await Model.options(num_gpus=1).remote()
-    await actorlib.kill(second)
-
-    assert runtime.available_resources()["GPU"] == 1
-    assert [line for line in caplog.messages if "GPU is lost" in line] == [
-        line for line in caplog.messages if "NVML" in line
-    ]
-    assert caplog.text.count("GPU is lost") == 1
 
 
 @pytest.mark.usefixtures("card")

@@ -19,8 +19,6 @@ from actorlib import placement_group, remove_placement_group
 from actorlib.exceptions import (
     ActorDiedError,
     ActorPlacementGroupRemoved,
-    ActorUnschedulableError,
-    DeadlineExceededError,
     TaskCancelledError,
     TaskError,
 )
@@ -207,17 +205,6 @@ async def test_map_when_nobody_waits_any_more_then_the_gang_is_ended(
     await everything_ended(runtime, gate)
 
 
-async def test_map_when_its_time_is_over_then_the_gang_is_ended(
-    group: PlacementGroup, runtime: Runtime
-) -> None:
-    gate, late = Gate.remote(), stop.options(timeout=5)
-
-    error = await raised(group.map(late, [gate] * 2, ["wait", "return"]))
-
-    assert isinstance(error, DeadlineExceededError)
-    await everything_ended(runtime, gate)
-
-
 async def wait_for(group: PlacementGroup, gate: ActorHandle[Any]) -> None:
     await group.map(stop, [gate] * 2, ["wait", "wait"])
 
@@ -304,16 +291,6 @@ async def test_map_when_bundles_differ_then_the_one_that_is_too_small_is_named(
         placement_group([])
 
 
-async def test_map_when_called_in_an_actor_then_its_get_gives_the_results(
-    group: PlacementGroup,
-) -> None:
-    caller = Caller.remote()
-
-    results = await caller.run.remote(lambda: group.map(square, [3, 4]).get())
-
-    assert results == [9, 16]
-
-
 # Actors that are ranks.
 
 
@@ -385,18 +362,6 @@ async def test_rank_when_it_has_no_bundle_then_it_is_refused(
         placed.remote()
     error = await raised(Caller.remote().make.remote(Trainer))
     assert isinstance(error, ValueError)
-
-
-async def test_rank_when_the_group_can_never_be_then_it_says_why(
-    runtime: Runtime,
-) -> None:
-    del runtime
-    made = placement_group([{"CPU": 9}, {"CPU": 9}])
-
-    error = await raised(made.map(square, [1, 2]))
-
-    assert isinstance(error, ActorUnschedulableError)
-    await remove_placement_group(made)
 
 
 @pytest.mark.process

@@ -462,21 +462,6 @@ async def test_workers_when_they_are_not_wanted_then_no_copy_is_there(
     assert len(seen.over) == len(seen.runs) == 1
 
 
-async def test_calls_of_a_thread_when_observed_then_they_are_told_of(
-    seen: Seen,
-) -> None:
-    handle = KINDS["serial"].remote()
-    await handle.place.remote()
-
-    def ask() -> object:
-        return actorlib.get(handle.place.remote())
-
-    assert await asyncio.to_thread(ask) == "worker place"
-    await handle.place.remote()
-
-    assert seen.outcomes() == [("place", "ok", "")] * 3
-
-
 async def test_call_when_its_loop_is_closed_then_its_end_is_told_to_nobody() -> None:
     loop, told = asyncio.new_event_loop(), []
 

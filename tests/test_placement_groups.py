@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import os
 import pickle
 import signal
@@ -92,30 +91,6 @@ def inside(
     )
 
 
-async def test_ready_gives_the_group_and_wait_says_whether(
-    runtime: Runtime,
-) -> None:
-    group = group_of({"CPU": 1}, {"GPU": 0.5}, strategy="PACK")
-
-    assert await group.ready() == group
-    assert await group.wait(5) is True
-    assert runtime.available_resources()["CPU"] == 3
-
-
-async def test_what_is_reserved_is_for_members_alone(runtime: Runtime) -> None:
-    group = group_of({"GPU": 1}, {"GPU": 1})
-    await group.ready()
-    assert runtime.available_resources()["GPU"] == 0
-
-    other = Echo.options(num_gpus=0.5).remote()
-    member = inside(group, num_gpus=1).remote()
-
-    assert (await member.run.remote(look))[0] in (["0"], ["1"])
-    assert "all of GPU=2 is taken" in runtime.explain(other)
-    await remove_placement_group(group)
-    await other
-
-
 async def test_ready_resolves_when_members_have_used_up_all(
     runtime: Runtime,
 ) -> None:
@@ -146,20 +121,6 @@ async def test_a_group_that_finds_no_room_is_pending_until_it_does(
     await member
 
 
-async def test_a_group_in_line_is_not_passed_by_later_actors(
-    runtime: Runtime,
-) -> None:
-    holder = Echo.options(num_gpus=0.5).remote()
-    group = group_of({"GPU": 1}, {"GPU": 1})
-    later = Echo.options(num_gpus=0.5).remote()
-
-    assert f"Ahead of it in line: group {group.id.hex()}" in runtime.explain(later)
-    await actorlib.kill(holder)
-    await group.ready()
-    await remove_placement_group(group)
-    await later
-
-
 @pytest.mark.parametrize("index", [2, 3, -2])
 async def test_a_bundle_that_is_not_there_is_refused(
     runtime: Runtime, index: int
@@ -171,14 +132,6 @@ async def test_a_bundle_that_is_not_there_is_refused(
         inside(group, index).remote()
     with pytest.raises(ValueError, match=f"bundle index {index} is invalid"):
         Echo.options(scheduling_strategy=Strategy(group, index)).remote()
-
-
-async def test_an_index_without_a_group_is_refused(runtime: Runtime) -> None:
-    del runtime
-    with pytest.raises(ValueError, match="Echo has none"):
-        Echo.options(placement_group_bundle_index=0).remote()
-    with pytest.raises(ValueError, match="needs a group"):
-        Echo.options(placement_group=None, placement_group_bundle_index=0)
 
 
 async def test_the_strategy_and_the_options_mean_the_same(
@@ -398,19 +351,6 @@ async def test_children_go_into_a_group_that_captures(runtime: Runtime) -> None:
     assert await captures.run.remote(nested) == [name, name]
 
 
-async def test_an_actor_that_asks_for_nothing_fits_any_bundle(
-    runtime: Runtime,
-) -> None:
-    """Not kept as in Ray, where it needs a bundle with a CPU: CPUs are asked for."""
-    del runtime
-    group = group_of({"GPU": 1})
-    await inside(group, num_gpus=1).remote()
-
-    for index in (-1, 0):
-        seen = await inside(group, index).remote().run.remote(look)
-        assert seen == ([], "", {}, group.id.hex())
-
-
 @pytest.mark.parametrize("cls", CALLERS)
 async def test_a_group_ends_with_the_actor_that_made_it(
     runtime: Runtime, cls: Any
@@ -432,24 +372,6 @@ async def test_a_group_ends_with_the_actor_that_made_it(
     await end_of(member)
     assert list(table()) == [stays.id.hex()]
     assert runtime.available_resources()["GPU"] == 1
-
-
-@pytest.mark.process
-async def test_a_killed_members_share_returns_to_the_group(
-    runtime: Runtime,
-) -> None:
-    group = group_of({"GPU": 1})
-    outside = Echo.options(num_gpus=2).remote()
-    first = inside(group, num_gpus=1).remote()
-    second = inside(group, num_gpus=0.5).remote()
-    await first
-    assert "free there is bundle 0: GPU=0" in runtime.explain(second)
-
-    await actorlib.kill(first)
-
-    assert await second.run.remote(look) == (["0"], "0", {"GPU": 0.5}, group.id.hex())
-    assert runtime.available_resources()["GPU"] == 1
-    assert runtime.explain(outside).startswith("Echo asks GPU=2")
 
 
 async def test_member_when_it_restarts_then_it_has_the_bundles_share_again(
@@ -494,21 +416,6 @@ async def test_remove_when_actors_are_inside_then_they_die_and_say_so(
     await remove_placement_group(group)
 
 
-async def test_remove_when_it_waits_then_its_place_in_line_is_free(
-    runtime: Runtime,
-) -> None:
-    del runtime
-    holder = Echo.options(num_gpus=1).remote()
-    group = group_of({"GPU": 2})
-    ready = group.ready()
-    later = Echo.options(num_gpus=1).remote()
-
-    await remove_placement_group(group)
-
-    await asyncio.gather(later, holder)
-    assert isinstance(await raised(ready), PlacementGroupRemovedError)
-
-
 @pytest.mark.parametrize("cls", CALLERS)
 async def test_actor_when_it_makes_and_removes_a_group_then_as_the_owner_does(
     runtime: Runtime, cls: Any
@@ -541,9 +448,7 @@ async def test_actor_when_it_makes_and_removes_a_group_then_as_the_owner_does(
 @pytest.mark.parametrize(
     ("bundles", "strategy", "says"),
     [
-        ([{"GPU": 3}], "PACK", "this machine has GPU=2"),
         ([{"licence": 1}], "PACK", "this machine has licence=0"),
-        ([{"GPU": 1}] * 3, "STRICT_PACK", "this machine has GPU=2"),
         ([{"GPU": 0.5}] * 3, "STRICT_SPREAD", "too few"),
     ],
 )
@@ -562,21 +467,6 @@ async def test_group_when_it_can_never_be_then_it_fails_at_once_with_the_reason(
     assert says in runtime.explain(group)
 
 
-async def test_member_when_it_names_a_device_outside_then_it_is_refused(
-    runtime: Runtime,
-) -> None:
-    group = group_of({"GPU": 1})
-    await group.ready()
-
-    error = await raised(inside(group, num_gpus=1, device="1").remote())
-
-    assert isinstance(error, ActorUnschedulableError)
-    assert "Ask for others" in str(error)
-    asked = inside(group, num_gpus=1, device="1")
-    assert "Ask for others" in runtime.explain(asked)
-    assert "free there is bundle 0: GPU=1" in runtime.explain(inside(group, num_gpus=1))
-
-
 @pytest.mark.parametrize("value", [1, "g", object()])
 async def test_options_when_it_is_no_group_then_refused(
     runtime: Runtime, value: Any
@@ -586,6 +476,8 @@ async def test_options_when_it_is_no_group_then_refused(
         Echo.options(placement_group=value)
     with pytest.raises(ValueError, match="scheduling_strategy takes"):
         Echo.options(scheduling_strategy=value)
+    with pytest.raises(ValueError, match="needs a group"):
+        Echo.options(placement_group=None, placement_group_bundle_index=0)
     with pytest.raises(ValueError, match="a result of placement_group"):
         remove_placement_group(value)
     with pytest.raises(TypeError, match="whole number"):

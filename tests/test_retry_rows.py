@@ -66,15 +66,6 @@ class Notes:
             raise error
         return count
 
-    def fail_and_die(self, word: str) -> int:
-        """Raises the first time, and dies the second time."""
-        count = self.note(word)
-        if count == 1:
-            raise KeyError(word)
-        if count == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return count
-
     def stop(self, word: str, place: Any) -> int:
         """Writes a word down and stops."""
         count = self.note(word)
@@ -105,14 +96,20 @@ def noted(path: str) -> list[str]:
     return Path(path).read_text().split()
 
 
+async def restarting(path: str, **options: Any) -> ActorHandle[Any]:
+    """An actor that waits for its next restart."""
+    actor = Plain.options(**options).remote(path)
+    for _ in range(2):
+        await actor
+        await actorlib.kill(actor, no_restart=False)
+    return actor
+
+
 # After a death.
 
 
 async def test_a_call_made_while_it_restarts(path: str) -> None:
-    actor = Plain.options(max_restarts=-1, restart_backoff=0.01).remote(path)
-    for _ in range(2):
-        await actor
-        await actorlib.kill(actor, no_restart=False)
+    actor = await restarting(path, max_restarts=-1, restart_backoff=0.01)
     refused = actor.note.remote("lost")
 
     error = await raised(refused)
@@ -128,10 +125,7 @@ async def test_call_when_made_while_the_actor_restarts_then_it_costs_no_retry(
     path: str,
 ) -> None:
     options: Any = {**RETRIED, "max_task_retries": 1, "restart_backoff": 0.01}
-    actor = Plain.options(**options).remote(path)
-    for _ in range(2):
-        await actor
-        await actorlib.kill(actor, no_restart=False)
+    actor = await restarting(path, **options)
 
     kept, dies = actor.note.remote("a"), actor.die_until.remote("b", 2)
 
@@ -143,10 +137,7 @@ async def test_call_when_made_while_the_actor_restarts_then_it_costs_no_retry(
 async def test_a_call_cancelled_while_it_restarts_is_not_made_again(
     path: str,
 ) -> None:
-    actor = Plain.options(**{**RETRIED, "restart_backoff": 0.05}).remote(path)
-    for _ in range(2):
-        await actor
-        await actorlib.kill(actor, no_restart=False)
+    actor = await restarting(path, **{**RETRIED, "restart_backoff": 0.05})
     cancelled, kept = actor.note.remote("a"), actor.note.remote("b")
 
     actorlib.cancel(cancelled)
@@ -158,10 +149,7 @@ async def test_a_call_cancelled_while_it_restarts_is_not_made_again(
 async def test_a_wait_that_is_given_up_while_it_restarts_cancels_the_call(
     path: str,
 ) -> None:
-    actor = Plain.options(**{**RETRIED, "restart_backoff": 0.05}).remote(path)
-    for _ in range(2):
-        await actor
-        await actorlib.kill(actor, no_restart=False)
+    actor = await restarting(path, **{**RETRIED, "restart_backoff": 0.05})
 
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
@@ -231,20 +219,6 @@ async def test_the_end_of_its_block_waits_for_calls_with_retries(path: str) -> N
 # After what a method raised.
 
 
-async def test_deaths_and_exceptions_use_the_same_retries(path: str) -> None:
-    options: Any = {**RETRIED, "max_task_retries": 2, "retry_exceptions": True}
-    actor = Plain.options(**options).remote(path)
-    assert await actor.fail_until.remote("a", 3, KeyError()) == 3
-    assert await actor.die_until.remote("b", 3) == 3
-    assert await actor.fail_and_die.remote("c") == 3
-
-    actor = Plain.options(**{**options, "max_task_retries": 1}).remote(path)
-    error = await raised(actor.fail_and_die.remote("d"))
-
-    assert isinstance(error, ActorUnavailableError)
-    assert noted(path).count("d") == 2
-
-
 async def test_call_when_it_waits_to_go_again_then_a_death_costs_it_no_retry(
     path: str,
 ) -> None:
@@ -260,30 +234,6 @@ async def test_call_when_it_waits_to_go_again_then_a_death_costs_it_no_retry(
         stop.release()
         assert await blocked == 2
     assert await failing == 3
-
-
-def make_with_own_module(folder: str, path: str) -> ActorHandle[Any]:
-    """In a worker, of a class of exceptions that only that worker can import."""
-    Path(folder, "only_here_now.py").write_text("class Own(Exception): ...\n")
-    sys.path.insert(0, folder)
-    import only_here_now  # noqa: PLC0415  # type: ignore[import-not-found]
-
-    options: Any = {"max_task_retries": 3, "retry_exceptions": [only_here_now.Own]}
-    return Plain.options(**options).remote(path)
-
-
-@pytest.mark.process
-async def test_a_class_that_the_owner_cannot_load_is_told_and_hurts_nobody_else(
-    path: str, tmp_path: Path
-) -> None:
-    caller = Caller.remote()
-    made = await caller.run.remote(make_with_own_module, str(tmp_path), path)
-
-    error = await raised(made.note.remote("a"))
-
-    assert isinstance(error, ActorDiedError)
-    assert "only_here_now" in str(error)
-    assert await caller.run.remote(len, "unharmed") == 8
 
 
 THEIRS = '''
@@ -318,8 +268,9 @@ async def test_classes_that_the_owner_cannot_load_harm_nobody_else(
     env: Any = {"working_dir": str(tmp_path)}
     caller = Caller.options(runtime_env=env).remote()
 
-    with pytest.raises(ActorDiedError, match="theirs"):
-        await caller.run.remote(_make_and_ask)
+    for make in (_make_and_ask, _make_with_own):
+        with pytest.raises(ActorDiedError, match="theirs"):
+            await caller.run.remote(make)
     with pytest.raises(TypeError, match="names a class that cannot be loaded"):
         await caller.run.remote(_ask_with_own, caller)
 
@@ -331,6 +282,13 @@ def _make_and_ask() -> Any:
     import theirs  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]  # noqa: PLC0415  # where it works
 
     return actorlib.get(theirs.Theirs.remote().plain.remote())
+
+
+def _make_with_own() -> Any:
+    import theirs  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]  # noqa: PLC0415  # where it works
+
+    options: Any = {"max_task_retries": 3, "retry_exceptions": [theirs.Own]}
+    return actorlib.get(Caller.options(**options).remote().run.remote(int))
 
 
 def _ask_with_own(_: object) -> Any:

@@ -11,50 +11,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from actorlib._scheduler.free_buckets import FreeBuckets, _Bucket
 
 
-def buckets_of(**there: tuple[int, ...]) -> FreeBuckets:
-    buckets = FreeBuckets()
-    for free, indices in there.items():
-        buckets.fill(int(free.removeprefix("at_")), indices)
-    return buckets
-
-
-def test_buckets_when_nothing_is_here_then_there_is_none() -> None:
-    buckets = FreeBuckets()
-
-    assert (buckets.highest, buckets.tightest(0), buckets.units()) == (-1, -1, 0)
-    assert buckets.first(1, 3) == []
-
-
-@pytest.mark.parametrize(
-    ("units", "free"), [(0, 0), (1, 5), (5, 5), (6, 10_000), (10_000, 10_000)]
-)
-def test_tightest_when_several_are_amounts_then_the_lowest_that_is_enough(
-    units: int, free: int
-) -> None:
-    buckets = buckets_of(at_0=(1,), at_5=(2,), at_10000=(0, 3))
-
-    assert buckets.tightest(units) == free
-
-
-def test_tightest_when_all_are_lower_then_there_is_none() -> None:
-    assert buckets_of(at_5=(0,)).tightest(6) == -1
-
-
-def test_first_when_there_are_fewer_then_all_of_them_ascending() -> None:
-    buckets = buckets_of(at_7=(1, 4))
-    buckets.put(2, 7)
-
-    assert buckets.first(7, 2) == [1, 2]
-    assert buckets.first(7, 9) == [1, 2, 4]
-
-
-def test_drop_when_it_is_not_there_then_refused() -> None:
-    buckets = buckets_of(at_7=(1,))
-
-    with pytest.raises(KeyError):
-        buckets.drop(2, 7)
-
-
 def test_indices_when_one_comes_and_goes_then_stay_small() -> None:
     indices = _Bucket(range(100))
 
@@ -96,6 +52,9 @@ class LevelsMachine(RuleBasedStateMachine):
     def drop(self, index: int) -> None:
         if index in self.at:
             self.buckets.drop(index, self.at.pop(index))
+        else:
+            with pytest.raises(KeyError):
+                self.buckets.drop(index, 1)
 
     @rule(units=st.integers(0, 10_000), count=st.integers(0, 50))
     def look(self, units: int, count: int) -> None:

@@ -21,6 +21,7 @@ from actorlib._options.kinds import UNITS
 from actorlib._options.resources import Resources, add, request, totals
 from actorlib._scheduler.bundles import divide_lease
 from actorlib._scheduler.catalogue import Catalogue
+from actorlib._scheduler.explain import group_shortage, shortage
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import (
     ANYWHERE,
@@ -104,6 +105,8 @@ class Machine:
         lease = self.queue.try_at_once(asked, constraints)
         if nobody_waits:
             assert (lease is not None) == could_fit
+        explain = group_shortage if constraints.bundles else shortage
+        assert explain(self.ledger, "M", asked, constraints).startswith("M ")
         if lease is None:
             self.waiting[number] = self.queue.enqueue(str(number), asked, constraints)
         else:

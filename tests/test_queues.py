@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.actors import AsyncCaller, Caller, Counter, Echo, Target, end_of, living
+from helpers.actors import AsyncCaller, Caller, Echo, Target, end_of, living
 from helpers.turns import in_time, next_turn
 
 import actorlib
@@ -105,6 +105,9 @@ async def test_many_waiting_gets_do_not_stop_a_put() -> None:
 
 async def test_batch_when_it_fits_then_all_and_else_none() -> None:
     q: Queue[int] = Queue(maxsize=3)
+    for error, standard in ((Full, queue.Full), (Empty, queue.Empty)):
+        assert issubclass(error, standard)
+        assert issubclass(error, ActorlibError)
     await q.put_nowait_batch(range(2))
     with pytest.raises(Full, match="2 more"):
         await q.put_nowait_batch([2, 3])
@@ -112,16 +115,6 @@ async def test_batch_when_it_fits_then_all_and_else_none() -> None:
         await q.get_nowait_batch(3)
     assert await q.get_nowait_batch(0) == []
     assert await q.get_nowait_batch(2) == [0, 1]
-
-
-# Errors are those of the standard library too.
-
-
-async def test_errors_when_caught_then_by_the_names_of_the_standard_library() -> None:
-    assert issubclass(Full, (queue.Full,))
-    assert issubclass(Empty, (queue.Empty,))
-    assert issubclass(Full, ActorlibError)
-    assert issubclass(Empty, ActorlibError)
 
 
 @pytest.mark.parametrize(
@@ -195,27 +188,6 @@ async def test_get_when_the_task_is_cancelled_in_the_turn_of_the_answer() -> Non
     await q.put(1)
     await asyncio.wait(tasks)
     assert tasks.pop().cancelled()
-
-    assert await q.get() == 1
-
-
-async def test_get_when_it_is_late_then_no_item_is_lost() -> None:
-    q: Queue[int] = Queue()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(0.01):
-            await q.get()
-    with contextlib.suppress(Empty):
-        await q.get(timeout=0.01)
-    await q.put(1)
-
-    assert await q.get_nowait() == 1
-
-
-async def test_get_when_cancelled_by_name_then_no_item_is_lost() -> None:
-    q: Queue[int] = Queue()
-    get = q.get()
-    q.put(1)
-    actorlib.cancel(get)
 
     assert await q.get() == 1
 
@@ -322,12 +294,6 @@ async def test_get_when_given_up_in_a_plain_method_then_no_item_is_lost() -> Non
         assert await q.get() == 1
 
 
-async def test_get_when_blocking_on_a_thread_with_a_loop_then_it_is_refused() -> None:
-    q: Queue[int] = Queue()
-    with pytest.raises(RuntimeError, match="event loop"):
-        q.get().get()
-
-
 async def test_queue_when_its_last_handle_goes_then_so_does_its_actor(
     runtime: Runtime,
 ) -> None:
@@ -338,14 +304,6 @@ async def test_queue_when_its_last_handle_goes_then_so_does_its_actor(
     async with in_time():
         await end
     assert living(runtime) == []
-
-
-async def test_queue_when_it_has_a_name_then_two_may_share_it() -> None:
-    options = {"name": "shared", "get_if_exists": True}
-    a: Queue[int] = Queue(actor_options=options)
-    b: Queue[int] = Queue(actor_options=options)
-    await a.put(1)
-    assert await b.get() == 1
 
 
 # Items.
@@ -367,18 +325,6 @@ async def test_item_when_only_its_taker_can_load_it_then_the_queue_does_not_mind
     with pytest.raises(SerializationError, match="no number"):
         await q.get()
     assert await q.get() == "next"
-
-
-async def test_item_when_it_is_large_then_it_arrives_whole_and_as_it_was() -> None:
-    q: Queue[Any] = Queue()
-    array = np.arange(300_000)
-    q.put([array, b"x" * 200_000, "y" * 100_000])
-    array[0] = -1
-    first, data, text = await q.get()
-
-    assert (first == np.arange(300_000)).all()
-    assert data == b"x" * 200_000
-    assert text == "y" * 100_000
 
 
 async def test_item_when_large_and_given_back_then_it_comes_again() -> None:
@@ -407,13 +353,6 @@ async def test_item_when_there_is_a_handle_in_it_then_it_keeps_its_actor_alive(
     del found
     async with in_time():
         await end
-
-
-async def test_items_when_taken_in_another_actor_then_handles_in_them_work() -> None:
-    q: Queue[Any] = Queue()
-    await q.put_nowait_batch([Counter.remote(5), 1])
-    (counter, number) = await Caller.remote().run.remote(take_here, q, 2)
-    assert await counter.add.remote(number) == 6
 
 
 async def test_worker_of_a_queue_when_it_starts_then_it_loads_nothing_of_the_users() -> (  # noqa: E501
@@ -477,15 +416,6 @@ async def test_get_when_its_process_dies_while_it_waits_then_no_item_is_lost(
 
     async with in_time():
         assert [await q.get() for _ in range(3)] == [1, 2, 3]
-
-
-async def test_putter_when_it_dies_then_its_items_stay() -> None:
-    q: Queue[Any] = Queue()
-    putter = Caller.remote()
-    await putter.run.remote(give_here, q, "a", 2)
-    await actorlib.kill(putter)
-
-    assert await all_of(q) == [("a", 0), ("a", 1)]
 
 
 async def test_wait_when_given_gets_of_queues_then_whichever_has_something() -> None:

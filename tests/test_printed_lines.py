@@ -51,60 +51,34 @@ def printed(folder: Path, text: str = HEAD, **environ: str) -> tuple[list[str], 
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("variable", ["ACTORLIB_DEDUP_LOGS", "RAY_DEDUP_LOGS"])
 def test_equal_lines_when_asked_for_then_appear_once_and_are_counted(
-    variable: str, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    out, _ = printed(tmp_path, **{variable: "1"})
+    """Every variable is a case in ``processes/test_log_style.py``."""
+    environ = {"ACTORLIB_DEDUP_LOGS": "1", "ACTORLIB_COLOR_PREFIX": "1"}
+    out, _ = printed(tmp_path, **environ)
 
-    assert out == [
+    assert [re.sub(r"\033\[\d+m", "", line) for line in out] == [
         "(Talker pid=PID) ready 0",
         "(Talker pid=PID) alone",
         "(Talker pid=PID) alone",
         "(Other pid=PID) ready 3 [repeated 3x across actors]",
     ]
+    assert re.fullmatch(r"\033\[\d\dm\(Talker pid=PID\)\033\[0m ready 0", out[0])
 
 
 @pytest.mark.process
 def test_equal_lines_when_nothing_is_asked_for_then_every_one_appears(
     tmp_path: Path,
 ) -> None:
-    out, _ = printed(tmp_path)
+    out, err = printed(tmp_path)
 
     assert [line.partition(") ")[2] for line in out] == [
         *(f"ready {number}" for number in range(4)),
         "alone",
         "alone",
     ]
-
-
-@pytest.mark.process
-def test_colours_and_no_prefix(tmp_path: Path) -> None:
-    coloured, _ = printed(tmp_path, ACTORLIB_COLOR_PREFIX="1")
-    bare, _ = printed(tmp_path, ACTORLIB_LOG_PREFIX="0")
-
-    assert re.fullmatch(r"\033\[\d\dm\(Talker pid=PID\)\033\[0m ready 0", coloured[0])
-    assert bare[0] == "ready 0"
-
-
-@pytest.mark.process
-def test_the_environment_silences_it(tmp_path: Path) -> None:
-    assert printed(tmp_path, RAY_LOG_TO_DRIVER="0") == ([], "")
-
-
-@pytest.mark.process
-def test_starting_prints_nothing(tmp_path: Path) -> None:
-    """Not kept by decision: a library does not speak unless it is asked."""
-    text = """
-import asyncio, actorlib
-
-async def main():
-    async with actorlib.init():
-        pass
-
-asyncio.run(main())
-"""
-    assert printed(tmp_path, text) == ([], "")
+    assert err == "", "the library speaks, and nobody has asked it to"
 
 
 @pytest.mark.process

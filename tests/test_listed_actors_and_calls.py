@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import Caller, Echo, Gate, Keeper, Stop, Target, end_of, running
+from helpers.actors import Caller, Echo, Gate, Keeper, Stop, Target, running
 
 import actorlib
-from actorlib import DemandInfo
 
 if TYPE_CHECKING:
     from actorlib import ActorInfo, Runtime
@@ -93,7 +91,6 @@ def _name_of_the_call() -> Any:
 # States and times.
 
 
-@pytest.mark.process
 @pytest.mark.usefixtures("runtime")
 async def test_filters_understand_ray_s_states() -> None:
     with Stop() as stop:
@@ -125,7 +122,6 @@ async def test_filters_understand_ray_s_states() -> None:
     assert [actor.class_name for actor in seen(state="DEAD")] == ["Target"]
 
 
-@pytest.mark.process
 @pytest.mark.usefixtures("runtime")
 async def test_start_and_end_are_told_and_a_restart_moves_no_start() -> None:
     before = time.time()
@@ -150,32 +146,6 @@ async def test_start_and_end_are_told_and_a_restart_moves_no_start() -> None:
     assert dead.started_at == info.started_at
     assert dead.ended_at is not None
     assert info.started_at <= dead.ended_at <= time.time()
-
-
-async def test_what_waits_in_line_is_told_by_its_shape(
-    runtime: Runtime,
-) -> None:
-    assert runtime.snapshot().demands == ()
-    fills = Target.options(num_cpus=2).remote()
-    await fills
-    waiting = [Target.options(num_cpus=n).remote() for n in (1, 2, 1)]
-
-    assert runtime.snapshot().demands == (
-        DemandInfo(resources={"CPU": 1.0}, count=2, is_infeasible=False),
-        DemandInfo(resources={"CPU": 2.0}, count=1, is_infeasible=False),
-    )
-    await actorlib.kill(fills)
-    await waiting[0]
-
-
-async def test_what_can_never_be_is_marked() -> None:
-    async with running(infeasible="wait") as runtime:
-        actor = Target.options(num_gpus=1).remote()
-
-        assert runtime.snapshot().demands == (
-            DemandInfo(resources={"GPU": 1.0}, count=1, is_infeasible=True),
-        )
-        await actorlib.kill(actor)
 
 
 async def test_snapshot_when_some_of_a_device_is_held_then_it_tells_of_each() -> None:
@@ -232,19 +202,6 @@ async def test_calls_when_asked_then_each_says_whose_it_is_and_who_made_it(
     assert runtime.calls() == []
 
 
-async def test_calls_when_one_runs_then_its_id_is_what_it_knows_itself(
-    runtime: Runtime,
-) -> None:
-    caller = Caller.remote()
-    with Stop() as stop:
-        ref = caller.run.remote(stop_with_id, stop.place)
-        await stop.reached()
-        [call] = runtime.calls()
-        stop.release()
-
-    assert await ref == call.task_id
-
-
 async def test_calls_when_functions_run_and_wait_then_they_are_told_of(
     runtime: Runtime,
 ) -> None:
@@ -286,7 +243,7 @@ async def test_calls_without_an_answer_say_what_they_wait_for(
     caller, echo = Caller.remote(), Echo.remote()
     await asyncio.gather(caller, echo)
     with Stop() as stop:
-        running_call = caller.run.remote(stop.place.stop_here)
+        running_call = caller.run.remote(stop_with_id, stop.place)
         await stop.reached()
         refs = [running_call, echo.echo.remote(running_call), echo.pid.remote()]
         target = Target.options(num_cpus=2).remote()
@@ -301,7 +258,9 @@ async def test_calls_without_an_answer_say_what_they_wait_for(
             ("Target", "ping", "pending_actor"),
             ("Target", "ping", "pending_actor"),
         ]
+        task_id = runtime.calls()[0].task_id
         stop.release()
+    assert await running_call == task_id
     await asyncio.gather(*refs[:4])
     del target
     await refs[4]
@@ -321,62 +280,12 @@ async def test_without_cpus_an_actor_that_asks_for_none_runs() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_a_thread_of_an_actor_may_call_and_get() -> None:
-    target, caller = Target.remote(), Caller.remote()
-
-    assert await caller.run.remote(_in_a_thread, target) == await target.ping.remote()
-
-
-def _in_a_thread(target: Any) -> int:
-    found: list[int] = []
-    thread = threading.Thread(
-        target=lambda: found.append(actorlib.get(target.ping.remote()))
-    )
-    thread.start()
-    thread.join()
-    return found[0]
-
-
-# Names.
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_a_restarting_actor_keeps_its_name() -> None:
-    actor = Target.options(name="t", max_restarts=-1, restart_backoff=0).remote()
-    pid = await actor.ping.remote()
-
-    killed = actorlib.kill(actor, no_restart=False)
-    assert actorlib.get_actor("t") == actor
-    with pytest.raises(actorlib.exceptions.ActorAlreadyExistsError):
-        Target.options(name="t").remote()
-    await killed
-    assert actorlib.get_actor("t") == actor
-    await actor
-    assert await actorlib.get_actor("t").ping.remote() != pid
-
-
-async def _made_and_dropped(count: int) -> set[int]:
-    made = Target.options(name="t", get_if_exists=True, max_restarts=-1)
-    pids: set[int] = set()
-    for _ in range(count):
-        pids.add(await made.remote().ping.remote())
-    return pids
-
-
-@pytest.mark.usefixtures("runtime")
 async def test_get_or_create_and_drop_again_and_again_never_fails() -> None:
-    pids = await _made_and_dropped(50)
+    made = Target.options(name="t", get_if_exists=True, max_restarts=-1)
+
+    pids = {await made.remote().ping.remote() for _ in range(50)}
 
     assert os.getpid() not in pids
-
-
-@pytest.mark.thorough
-@pytest.mark.process
-async def test_a_thousand_times_without_processes() -> None:
-    async with running(engine="inline"):
-        assert await _made_and_dropped(1000) == {os.getpid()}
-        left = actorlib.list_actors()
-        await asyncio.gather(*(end_of(actor.actor_id) for actor in left))
 
 
 # Notebooks.
