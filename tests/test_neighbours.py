@@ -59,29 +59,25 @@ async def test_placement_when_spread_then_the_emptiest_device_is_taken() -> None
 # A device by its name.
 
 
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("device", "expected"),
-    [
-        ("2", [2]),
-        (UUID, [2]),
-        (UUID[:11], [2]),
-        ("0000:ca:00.0", [2]),
-        (["3", UUID], [2, 3]),
-        (("1", "0"), [0, 1]),
-    ],
-)
 @pytest.mark.usefixtures("pairs")
-async def test_device_when_it_is_named_then_it_is_that(
-    device: Any, expected: list[int]
-) -> None:
-    number = 1 if isinstance(device, str) else len(device)
-    actor = gpus(number, device=device).remote()
-
-    assert await ids(actor) == [expected]
-    assert (await actor.environ.remote())["CUDA_VISIBLE_DEVICES"] == ",".join(
-        map(str, expected)
-    )
+async def test_device_when_it_is_named_then_it_is_that() -> None:
+    names: dict[Any, list[int]] = {
+        "2": [2],
+        UUID: [2],
+        UUID[:11]: [2],
+        "0000:ca:00.0": [2],
+        ("3", UUID): [2, 3],
+        ("1", "0"): [0, 1],
+    }
+    for device, expected in names.items():
+        number = 1 if isinstance(device, str) else len(device)
+        actor = gpus(number, device=device).remote()
+        assert await ids(actor) == [expected], device
+        mask = (await actor.environ.remote())["CUDA_VISIBLE_DEVICES"]
+        assert mask == ",".join(map(str, expected))
+        await actorlib.kill(actor)
+    first = gpus(2, device=["3", UUID]).remote()  # a list will do
+    assert await ids(first) == [[2, 3]]
 
 
 @pytest.mark.parametrize(
