@@ -57,6 +57,11 @@ if TYPE_CHECKING:
 NAMES = sorted(path.stem for path in MACHINES.glob("*.toml"))
 FAMILIES = {family.family: family for family in families()}
 FIELDS = [field.name for field in fields(Device)]
+KEYS = {
+    *("set", "machine", "form", "declare", "grant"),
+    *("reason", "outer", "rejected", "changes", "told", "error", "written"),
+    *FIELDS,
+}
 
 
 def cases() -> Iterator[Any]:
@@ -143,6 +148,7 @@ def test_machine_when_it_is_searched_then_each_family_finds_what_is_expected(
 def test_machine_when_circumstances_differ_then_the_result_is_as_expected(
     name: str, family: str, case: Mapping[str, Any]
 ) -> None:
+    assert case.keys() <= KEYS
     asked = list(FAMILIES.values()) if family == "all" else [FAMILIES[family]]
     machine = changed(name, case.get("machine", {}))
     host = nvidia_machine(machine, environ=case.get("set"))

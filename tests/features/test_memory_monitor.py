@@ -222,13 +222,9 @@ async def test_worker_when_memory_is_short_then_it_is_ended_and_its_calls_say_so
         assert "96% of the memory was in use (96 GiB of 100 GiB" in str(error)
         assert f"the largest workers were {title}: 90 GiB" in str(error)
 
-        # One with a retry runs again, and an actor beside it goes on.
-        model = Model.remote()
-        before = await model.ping.remote()
-        await run.remote(str(full), str(tmp_path / "twice"))
-        assert await model.ping.remote() == before
-
         # An actor: its calls get the error.
+        model = Model.remote()
+        await model
         full.touch()
         with pytest.raises(OutOfMemoryError) as caught:
             await model.wait.remote()
@@ -242,7 +238,12 @@ async def test_worker_when_memory_is_short_then_it_is_ended_and_its_calls_say_so
             await model.wait.remote()
         assert unavailable.value.exit.cause == "out of memory"
         await model
-        assert await model.ping.remote() != before
+        after = await model.ping.remote()
+        assert after != before
+
+        # A function with a retry runs again, and the actor beside it goes on.
+        await run.remote(str(full), str(tmp_path / "twice"))
+        assert await model.ping.remote() == after
 
 
 @pytest.mark.memory
@@ -253,7 +254,7 @@ async def test_monitor_when_the_threshold_is_one_then_no_worker_is_ended(
     path.touch()
     Machine(monkeypatch, path)
     async with running(memory_threshold=1) as runtime:
-        await Model.remote()
+        _held = await Model.remote()
         await asyncio.sleep(10)
         assert path.exists()  # nobody has looked
         assert runtime.snapshot().actors[0].state == "alive"
