@@ -102,7 +102,7 @@ def described(detection: Detection) -> dict[str, Any]:
     devices: list[dict[str, Any]] = []
     for device in detection.devices:
         row = {name: plain(getattr(device, name)) for name in FIELDS}
-        if device.peers and device.peers == keys - {device.key}:
+        if device.peers and device.peers == frozenset(keys - {device.key}):
             row["peers"] = "others"
         del row["family"], row["kind"], row["index"]
         devices.append({name: value for name, value in row.items() if value})

@@ -38,7 +38,7 @@ def read_machine(name: str) -> Mapping[str, Any]:
     text = (MACHINES / f"{name}.toml").read_text(encoding="utf-8")
     machine: dict[str, Any] = tomllib.loads(text)
     if "like" in machine:
-        other = {**read_machine(machine["like"]), "expected": {}}
+        other: dict[str, Any] = {**read_machine(machine["like"]), "expected": {}}
         machine = {**other, **machine}
     return machine
 

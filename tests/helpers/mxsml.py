@@ -27,20 +27,35 @@ class FakeMxSml(ModuleType):
     def __init__(self, cards: Sequence[Mapping[str, Any]], broken: str = "") -> None:
         super().__init__("pymxsml.mxsml_extension")
         self._broken = broken
+        self._cards = cards
         self.mxSmlExInit = self._init
-        self.mxSmlExShutdown = lambda: None
-        self.mxSmlExDeviceGetCount = lambda: len(cards)
+        self.mxSmlExShutdown = self._shutdown
+        self.mxSmlExDeviceGetCount = self._count
         self.mxSmlExDeviceGetHandleByIndex = cards.__getitem__
-        self.mxSmlExDeviceGetName = lambda _: "MXC500"
-        self.mxSmlExDeviceGetUUID = lambda card: _supported(card, "uuid")
-        self.mxSmlExDeviceGetMemoryInfo = lambda card: SimpleNamespace(
-            total=_supported(card, "gib") * 2**30
-        )
+        self.mxSmlExDeviceGetName = self._name
+        self.mxSmlExDeviceGetUUID = self._uuid
+        self.mxSmlExDeviceGetMemoryInfo = self._memory_info
         self.mxSmlExDeviceGetPciInfo = _pci_info
 
     def _init(self) -> None:
         if self._broken:
             raise MxSmlError(self._broken)
+
+    def _shutdown(self) -> None:
+        """There is nothing to end."""
+
+    def _count(self) -> int:
+        return len(self._cards)
+
+    def _name(self, card: Mapping[str, Any]) -> str:
+        del card
+        return "MXC500"
+
+    def _uuid(self, card: Mapping[str, Any]) -> str:
+        return str(_supported(card, "uuid"))
+
+    def _memory_info(self, card: Mapping[str, Any]) -> SimpleNamespace:
+        return SimpleNamespace(total=_supported(card, "gib") * 2**30)
 
 
 def _supported(card: Mapping[str, Any], fact: str) -> Any:
