@@ -100,21 +100,6 @@ async def test_overuse_when_kill_and_restarts_then_restarted_by_the_usual_rules(
         assert await actor.pid.remote() != pid
 
 
-async def test_overuse_when_a_function_is_given_then_it_is_called_with_the_error(
-    card: OneCard,
-) -> None:
-    told: list[DeviceMemoryExceeded] = []
-    async with running(num_gpus=None, device_memory_overuse=told.append):
-        actor, pid = await greedy(card)
-        await asyncio.sleep(6)
-
-        [error] = told
-        assert (error.granted, error.used) == (MEMORY // 2, TOO_MUCH)
-        assert error.actor_id
-        assert await actor.pid.remote() == pid
-        card.let_go(pid)
-
-
 async def test_overuse_when_that_function_fails_then_it_is_logged(
     card: OneCard, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -142,16 +127,6 @@ async def test_overuse_when_a_weaker_tier_is_named_then_nobody_judges(
         card.let_go(pid)
 
 
-async def test_share_when_nvml_lists_processes_then_the_watchdog_has_it(
-    card: OneCard,
-) -> None:
-    async with running(num_gpus=None):
-        actor, pid = await greedy(card)
-
-        assert actor.share.enforced_by == "watchdog"
-        card.let_go(pid)
-
-
 async def test_share_when_nobody_says_how_much_then_it_falls_to_frameworks(
     card: OneCard, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -167,61 +142,30 @@ async def test_share_when_nobody_says_how_much_then_it_falls_to_frameworks(
         card.let_go(pid)
 
 
-async def test_snapshot_when_nvml_was_asked_then_bytes_by_device(
+async def test_errors_when_out_of_device_memory_then_they_say_who_had_what(
     card: OneCard,
 ) -> None:
     async with running(num_gpus=None) as runtime:
-        actor = Model.options(num_gpus=0.5).remote()
-        pid = await actor.pid.remote()
-        card.use(pid, 7 * GIB)
-        await asyncio.sleep(3)
-
-        [info] = runtime.snapshot().actors
-        assert info.device_memory == {"0": 7 * GIB}
-        card.let_go(pid)
-
-
-async def test_constructor_when_out_of_device_memory_then_who_had_what(
-    card: OneCard,
-) -> None:
-    async with running(num_gpus=None):
-        _, pid = await greedy(card)
-        await asyncio.sleep(2)
-        failed = Model.options(num_gpus=0.5).remote("CUDA out of memory. Tried ...")
-        with pytest.raises(ActorDiedError) as caught:
-            await failed
-        card.let_go(pid)
-
-    assert f"GPU 0: Model (pid {pid}) 60 GiB" in str(caught.value)
-
-
-async def test_constructor_when_it_fails_otherwise_then_nothing_of_that(
-    card: OneCard,
-) -> None:
-    async with running(num_gpus=None):
-        _, pid = await greedy(card)
-        await asyncio.sleep(2)
-        with pytest.raises(ActorDiedError) as caught:
-            await Model.options(num_gpus=0.5).remote("no")
-        card.let_go(pid)
-
-    assert "60 GiB" not in str(caught.value)
-
-
-async def test_call_when_out_of_device_memory_then_its_traceback_says_who_had_what(
-    card: OneCard,
-) -> None:
-    async with running(num_gpus=None):
         actor, pid = await greedy(card)
-        await asyncio.sleep(2)
-        with pytest.raises(RuntimeError) as caught:
-            await actor.fail.remote("CUDA error: out of memory")
-        with pytest.raises(RuntimeError) as other:
-            await actor.fail.remote("no")
+        await asyncio.sleep(3)
+        [info] = runtime.snapshot().actors
+        assert info.device_memory == {"0": TOO_MUCH}
+        assert info.share.enforced_by == "watchdog"
+
+        other = Model.options(num_gpus=0.5)
+        said: list[str] = []
+        for trouble in ("CUDA out of memory. Tried ...", "no"):
+            with pytest.raises(ActorDiedError) as died:
+                await other.remote(trouble)
+            said.append(str(died.value))
+        for trouble in ("CUDA error: out of memory", "no"):
+            with pytest.raises(RuntimeError) as failed:
+                await actor.fail.remote(trouble)
+            said.append(str(failed.value.__cause__))
         card.let_go(pid)
 
-    assert f"GPU 0: Model (pid {pid}) 60 GiB" in str(caught.value.__cause__)
-    assert "60 GiB" not in str(other.value.__cause__)
+    words = f"GPU 0: Model (pid {pid}) 60 GiB"
+    assert [words in each for each in said] == [True, False, True, False]
 
 
 async def test_snapshot_when_the_whole_device_is_held_then_nobody_watches(
@@ -256,16 +200,22 @@ async def test_overuse_when_a_function_has_too_much_then_its_call_says_so(
 # What an actor says of itself.
 
 
-async def test_overuse_when_the_actor_says_what_happens_then_its_word_counts(
-    card: OneCard,
+@pytest.mark.parametrize("is_own", [False, True])
+async def test_overuse_when_a_function_is_given_then_it_is_called_with_the_error(
+    card: OneCard, *, is_own: bool
 ) -> None:
+    """The actor's own word counts before that of the runtime."""
     told: list[DeviceMemoryExceeded] = []
-    async with running(num_gpus=None, device_memory_overuse="kill"):
-        actor, pid = await greedy(card, device_memory_overuse=told.append)
+    own: Any = {"device_memory_overuse": told.append} if is_own else {}
+    whole: Any = "kill" if is_own else told.append
+    async with running(num_gpus=None, device_memory_overuse=whole):
+        actor, pid = await greedy(card, **own)
         await asyncio.sleep(6)
 
+        [error] = told
+        assert (error.granted, error.used) == (MEMORY // 2, TOO_MUCH)
+        assert error.actor_id
         assert await actor.pid.remote() == pid
-        assert [error.used for error in told] == [TOO_MUCH]
         card.let_go(pid)
 
 

@@ -89,19 +89,6 @@ async def test_class_when_explained_then_each_card_in_both(mixed: Runtime) -> No
     ]
 
 
-async def test_actor_when_other_wishes_are_said_then_both_hold(mixed: Runtime) -> None:
-    first = looking(gpu_memory="4GiB", accelerator_type="A100").remote()
-    near = looking(gpu_memory="4GiB", near=first).remote()
-    apart = looking(gpu_memory="4GiB", apart_from=first).remote()
-    spread = looking(gpu_memory="4GiB", placement="spread").remote()
-    named = looking(gpu_memory="10GiB", device=2).remote()
-
-    each = [await a.gpu_ids.remote() for a in (first, near, apart, spread, named)]
-
-    assert each == [[0], [0], [1], [2], [2]]
-    assert set(info_of(mixed, near).devices.values()) == {0.1}
-
-
 @pytest.mark.usefixtures("mixed")
 async def test_actor_when_no_card_is_so_large_then_refused_with_what_there_is() -> None:
     assert await refused(looking(gpu_memory="100GB").remote()) == (
@@ -112,19 +99,6 @@ async def test_actor_when_no_card_is_so_large_then_refused_with_what_there_is() 
         looking(gpu_memory="24GiB", accelerator_type="RTX-4090").remote()
     )
     assert "the largest GPU of those has 23.98 GiB (1: NVIDIA GeForce RTX 4090)" in said
-
-
-async def test_restart_when_its_process_ends_then_as_many_bytes_again(
-    mixed: Runtime,
-) -> None:
-    actor = looking(gpu_memory="12GiB", max_restarts=1).remote()
-    before = await actor.gpu_ids.remote()
-
-    await actorlib.kill(actor, no_restart=False)
-
-    await actor
-    assert await actor.gpu_ids.remote() == before == [1]
-    assert mixed.available_resources()["GPU"] == pytest.approx(3 - 0.5003)
 
 
 async def test_function_when_it_asks_bytes_then_its_calls_hold_them(
@@ -207,39 +181,3 @@ async def test_declared_when_nothing_is_said_then_refused_with_the_way_out() -> 
         assert "the memory of 0: logical is unknown. Say what it is with init(" in said
         await whole
         assert info_of(runtime, whole).device_nbytes == {"0": None}
-
-
-async def test_declared_when_a_card_tells_itself_then_that_counts(
-    pretend: Pretend,
-) -> None:
-    pretend("nvidia_mixed")
-    declared: Any = {"GPU": "8GiB"}
-    async with running(num_gpus=4, device_memory=declared) as runtime:
-        wide = looking(gpu_memory="20GiB").remote()
-        logical = looking(gpu_memory="8GiB", device=3).remote()
-
-        assert await wide.gpu_ids.remote() == [1]
-        assert await logical.assigned.remote() == {"GPU": 1}
-        assert info_of(runtime, logical).device_nbytes == {"3": 8 * GIB}
-
-
-async def test_declared_when_it_is_no_kind_then_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"device_memory\['GPUS'\].* GPU, "):
-        async with running(device_memory={"GPUS": "8GiB"}):
-            pass
-
-
-async def test_infeasible_when_init_says_wait_then_it_waits_and_is_told_why(
-    pretend: Pretend,
-) -> None:
-    pretend("nvidia_mixed")
-    async with running(num_gpus=None, infeasible="wait") as runtime:
-        waiting = looking(gpu_memory="50GiB").remote()
-        other = looking(gpu_memory="40GiB").remote()
-
-        assert await other.gpu_ids.remote() == [0]
-        assert "the largest GPU here has 40 GiB" in runtime.explain(waiting)
-        (demand,) = runtime.snapshot().demands
-        assert demand.is_infeasible
-        assert demand.resources["gpu_memory"] == 50 * GIB
-        await actorlib.kill(waiting)

@@ -74,7 +74,7 @@ def _leaves(kernel: Kernel) -> list[str]:
 
 
 @in_memory
-async def test_actor_when_it_asks_by_name_then_its_leaf_has_its_limits(
+async def test_actor_or_function_when_it_asks_by_name_then_its_leaf_has_its_limits(
     kernel: Kernel,
 ) -> None:
     async with scripted({}, num_cpus=4) as launcher:
@@ -84,6 +84,11 @@ async def test_actor_when_it_asks_by_name_then_its_leaf_has_its_limits(
         assert leaf.values["memory.max"] == str(2 << 30)
         assert leaf.values["cpu.max"] == "50000 100000"
         actorlib.kill(actor)
+
+        await compute.options(enforcement="cgroup", memory="1GiB").remote()
+        leaf = _joined(kernel, launcher.workers[-1])
+        assert leaf.values["memory.max"] == str(1 << 30)
+        assert leaf.values["cpu.max"] == "100000 100000"
     assert [path.rpartition("-")[2] for path in _leaves(kernel)] == ["owner"]
 
 
@@ -97,17 +102,6 @@ async def test_actor_when_the_runtime_says_it_then_it_has_a_leaf_too() -> None:
         assert launcher.workers[-1].config.features.keys() == {"logs"}
         _held.append(await Model.remote())  # it asks for nothing of the host
         assert launcher.workers[-1].config.features.keys() == {"logs"}
-
-
-@in_memory
-async def test_function_when_it_asks_by_name_then_its_worker_has_a_leaf(
-    kernel: Kernel,
-) -> None:
-    async with scripted({}, num_cpus=4) as launcher:
-        await compute.options(enforcement="cgroup", memory="1GiB").remote()
-        leaf = _joined(kernel, launcher.workers[-1])
-        assert leaf.values["memory.max"] == str(1 << 30)
-        assert leaf.values["cpu.max"] == "100000 100000"
 
 
 @in_memory
@@ -135,31 +129,24 @@ async def test_actor_when_nobody_asks_then_nothing_is_moved(kernel: Kernel) -> N
 
 
 @in_memory
+@pytest.mark.parametrize(
+    ("oom_kills", "cause", "words"),
+    [
+        (1, "out of memory", "used more than its memory='2 GiB'"),
+        (0, "crashed", ""),  # somebody else has killed it
+    ],
+)
 async def test_death_when_the_kernel_killed_in_the_leaf_then_it_is_told_exactly(
-    kernel: Kernel,
+    kernel: Kernel, oom_kills: int, cause: str, words: str
 ) -> None:
     async with scripted({}, num_cpus=4) as launcher:
         model = await Model.options(memory="2GiB", enforcement="cgroup").remote()
-        _joined(kernel, launcher.workers[-1]).oom_kills = 1
+        _joined(kernel, launcher.workers[-1]).oom_kills = oom_kills
         launcher.workers[-1].leave(KILLED)
         with pytest.raises(ActorDiedError) as caught:
             await asyncio.wait_for(model.work.remote(), LIMIT)
-    how = caught.value.exit
-    assert how.cause == "out of memory"
-    assert "used more than its memory='2 GiB'" in how.reason
-
-
-@in_memory
-async def test_death_when_somebody_else_killed_then_its_memory_is_not_to_blame(
-    kernel: Kernel,
-) -> None:
-    async with scripted({}, num_cpus=4) as launcher:
-        model = await Model.options(memory="2GiB", enforcement="cgroup").remote()
-        _joined(kernel, launcher.workers[-1])
-        launcher.workers[-1].leave(KILLED)
-        with pytest.raises(ActorDiedError) as caught:
-            await asyncio.wait_for(model.work.remote(), LIMIT)
-    assert caught.value.exit.cause == "crashed"
+    assert caught.value.exit.cause == cause
+    assert words in caught.value.exit.reason
 
 
 @in_memory

@@ -44,44 +44,28 @@ def pairs(runtime: Runtime) -> Runtime:
     return runtime
 
 
-# Spread.
-
-
-@pytest.mark.usefixtures("pairs")
-async def test_placement_when_spread_then_the_emptiest_device_is_taken() -> None:
-    spread = [gpus(0.5, placement="spread").remote() for _ in range(5)]
-    packed = [gpus(0.25, placement="pack").remote() for _ in range(2)]
-
-    assert await ids(*spread) == [[0], [1], [2], [3], [0]]
-    assert await ids(*packed) == [[1], [1]]
-
-
 # A device by its name.
 
 
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("device", "expected"),
-    [
-        ("2", [2]),
-        (UUID, [2]),
-        (UUID[:11], [2]),
-        ("0000:ca:00.0", [2]),
-        (["3", UUID], [2, 3]),
-        (("1", "0"), [0, 1]),
-    ],
-)
 @pytest.mark.usefixtures("pairs")
-async def test_device_when_it_is_named_then_it_is_that(
-    device: Any, expected: list[int]
-) -> None:
-    number = 1 if isinstance(device, str) else len(device)
-    actor = gpus(number, device=device).remote()
-
-    assert await ids(actor) == [expected]
-    assert (await actor.environ.remote())["CUDA_VISIBLE_DEVICES"] == ",".join(
-        map(str, expected)
-    )
+async def test_device_when_it_is_named_then_it_is_that() -> None:
+    names: dict[Any, list[int]] = {
+        "2": [2],
+        UUID: [2],
+        UUID[:11]: [2],
+        "0000:ca:00.0": [2],
+        ("3", UUID): [2, 3],
+        ("1", "0"): [0, 1],
+    }
+    for device, expected in names.items():
+        number = 1 if isinstance(device, str) else len(device)
+        actor = gpus(number, device=device).remote()
+        assert await ids(actor) == [expected], device
+        mask = (await actor.environ.remote())["CUDA_VISIBLE_DEVICES"]
+        assert mask == ",".join(map(str, expected))
+        await actorlib.kill(actor)
+    first = gpus(2, device=["3", UUID]).remote()  # a list will do
+    assert await ids(first) == [[2, 3]]
 
 
 @pytest.mark.parametrize(
@@ -146,22 +130,6 @@ async def test_near_when_the_device_is_full_then_on_one_that_is_linked() -> None
     assert await ref == [3]
 
 
-@pytest.mark.usefixtures("pairs")
-async def test_near_when_the_other_has_several_then_by_any_of_them() -> None:
-    first = gpus(2, device=["0", "1"]).remote()
-    others = [gpus(near=first).remote() for _ in range(2)]
-
-    assert await ids(first, *others) == [[0, 1], [2], [3]]
-
-
-@pytest.mark.usefixtures("pairs")
-async def test_two_gpus_when_some_are_linked_then_those() -> None:
-    first = gpus(device="0").remote()
-    pair, rest = gpus(2).remote(), gpus().remote()
-
-    assert await ids(first, pair, rest) == [[0], [1, 3], [2]]
-
-
 async def test_near_when_the_other_has_no_place_yet_then_it_waits_for_that(
     pairs: Runtime,
 ) -> None:
@@ -181,16 +149,6 @@ async def test_near_when_the_other_has_no_place_yet_then_it_waits_for_that(
     await gate.open.remote("in")
     assert await ids(first) == [[2]]
     assert await asyncio.gather(*refs) == [[0], [0]]  # linked with 2, and free
-
-
-async def test_explain_when_asked_in_the_tick_of_the_creation_then_says_the_same(
-    pairs: Runtime,
-) -> None:
-    gate = Gate.remote()
-    first = gpus().remote(gate.wait.remote("in"))
-    second = gpus(near=first).remote()
-
-    assert "waits for a place for the actors" in pairs.explain(second)
 
 
 async def test_near_when_the_other_is_in_line_then_it_waits_for_its_place(
@@ -315,15 +273,6 @@ async def test_apart_from_when_given_one_or_several_then_on_other_devices() -> N
 
 
 @pytest.mark.usefixtures("pairs")
-async def test_apart_from_when_the_list_is_empty_then_anywhere() -> None:
-    replicas: list[Any] = []
-    for _ in range(3):
-        replicas.append(gpus(0.5, apart_from=replicas).remote())
-
-    assert await ids(*replicas) == [[0], [1], [2]]
-
-
-@pytest.mark.usefixtures("pairs")
 async def test_apart_from_when_the_other_is_dead_or_has_none_then_anywhere() -> None:
     first, nothing = gpus().remote(), Target.remote()
     await actorlib.kill(first)
@@ -356,14 +305,6 @@ async def test_apart_from_when_there_is_one_device_then_refused_with_the_reason(
         assert "apart from GPU 0" in said
         assert "leaves no device" in said
         assert len(living(runtime)) == 1
-
-
-@pytest.mark.usefixtures("pairs")
-async def test_near_one_and_apart_from_another_when_both_hold_then_both() -> None:
-    first, second = gpus(0.5, device="0").remote(), gpus(0.5, device="0").remote()
-
-    both = gpus(0.5, near=first, apart_from=second).remote()
-    assert await ids(both) == [[2]]
 
 
 # Where the wishes are written.

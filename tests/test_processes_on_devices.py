@@ -27,36 +27,39 @@ def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> OneCard:
     return OneCard(monkeypatch, shared=tmp_path)
 
 
-@pytest.mark.parametrize("has_own_session", [False, True])
-async def test_child_when_it_has_memory_then_it_counts_to_its_actor(
-    card: OneCard, *, has_own_session: bool
+async def test_children_when_they_have_memory_then_it_counts_to_their_actor(
+    card: OneCard,
 ) -> None:
     async with running(num_gpus=None) as runtime:
         parent = Model.options(num_gpus=0.5).remote()
         other = Model.options(num_gpus=0.5).remote()
-        child = await parent.start_child.remote(has_own_session=has_own_session)
+        for has_own_session in (False, True):
+            child = await parent.start_child.remote(has_own_session=has_own_session)
+            card.use(child, 2 * GIB)
         card.use(await parent.pid.remote(), GIB)
-        card.use(child, 2 * GIB)
         card.use(await other.pid.remote(), 4 * GIB)
         card.use(os.getpid(), 8 * GIB)
         await looked()
 
         infos = {info.pid: info.device_memory for info in runtime.snapshot().actors}
         assert infos == {
-            await parent.pid.remote(): {"0": 3 * GIB},
+            await parent.pid.remote(): {"0": 5 * GIB},
             await other.pid.remote(): {"0": 4 * GIB},
         }
 
 
-@pytest.mark.parametrize("has_own_session", [False, True])
 @pytest.mark.parametrize("was_seen", [False, True])
-async def test_child_when_it_is_dead_and_still_listed_then_the_share_drains(
-    card: OneCard, *, has_own_session: bool, was_seen: bool
+async def test_children_when_they_are_dead_and_still_listed_then_the_share_drains(
+    card: OneCard, *, was_seen: bool
 ) -> None:
     async with running(num_gpus=None) as runtime:
         parent = Model.options(num_gpus=0.5).remote()
-        child = await parent.start_child.remote(has_own_session=has_own_session)
-        card.use(child, 2 * GIB)
+        children = [
+            await parent.start_child.remote(has_own_session=has_own_session)
+            for has_own_session in (False, True)
+        ]
+        for child in children:
+            card.use(child, 2 * GIB)
         if was_seen:
             await looked()
         await actorlib.kill(parent)
@@ -66,11 +69,13 @@ async def test_child_when_it_is_dead_and_still_listed_then_the_share_drains(
         [draining] = runtime.snapshot().draining
         # Where this test did not look, the watchdog may have looked.
         unnamed = draining.replace(" (sleep)", "")
-        assert f"pid {child} still holds 2 GiB of GPU 0" in unnamed
+        for child in children:
+            assert f"pid {child} still holds 2 GiB of GPU 0" in unnamed
         assert unnamed != draining or not was_seen
         assert runtime.available_resources()["GPU"] == 0.5
 
-        card.let_go(child)
+        for child in children:
+            card.let_go(child)
         await drained()
         assert runtime.available_resources()["GPU"] == 1
 

@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import LIMIT
 from helpers.cgroups import CARDS, Group, KernelFiles, LimitingMachine
 from helpers.host import GIB
 from helpers.nvml import OLD_DRIVER
@@ -15,7 +14,6 @@ from helpers.scripted import scripted
 import actorlib
 from actorlib._features.cgroups import host_cgroups
 from actorlib._owner import machine
-from actorlib._processes.launcher import ProcessExit
 from actorlib.exceptions import (
     ActorDiedError,
     ActorUnschedulableError,
@@ -89,18 +87,6 @@ async def test_actor_when_it_asks_by_name_then_it_begins_behind_its_limit(
         assert (share.enforced_by, share.not_stronger_because) == ("cgroup", "")
     assert (there.leaves, there.limits.set) == (set(), {})
     assert there.nvml.open == 0
-
-
-async def test_restart_when_its_worker_dies_then_the_next_one_is_limited_anew(
-    make: Callable[..., LimitingMachine],
-) -> None:
-    there = make()
-    async with scripted({}) as launcher:
-        model = await Model.options(max_restarts=1, max_task_retries=1).remote()
-        launcher.workers[-1].leave(ProcessExit(signal=11))
-        await asyncio.wait_for(model.work.remote(), LIMIT)
-        assert sets(there) == [HALF, NOTHING, HALF]
-    assert not there.limits.leaked
 
 
 async def test_function_when_it_asks_by_name_then_its_worker_is_limited(

@@ -27,6 +27,7 @@ from actorlib.exceptions import (
     ActorError,
     ActorUnschedulableError,
     SuspendError,
+    WorkerCrashedError,
 )
 
 if TYPE_CHECKING:
@@ -77,120 +78,72 @@ def parent_of(pid: int) -> int:
     return int(stat.rpartition(")")[2].split()[1])
 
 
-async def test_half_when_held_then_the_actor_is_a_client_with_that_limit(
+async def test_shares_when_held_then_each_is_a_client_with_its_own_limit(
     machine: Make,
 ) -> None:
-    machine(late=3, busy=2)
+    folder = machine(late=3, busy=2)
+
+    @actorlib.remote(num_gpus=0.5, enforcement="mps", mps_thread_percentage=25)
+    def limited() -> tuple[str, int]:
+        return os.environ[THREADS], ask("idle")
+
+    half = {"runtime_env": {"env_vars": {THREADS: "50"}}}
     async with actorlib.init():
-        actor = sharing()
-        environ = await actor.environ.remote()
+        # A whole GPU needs no daemon.
+        whole = await looking(num_gpus=1, enforcement="mps").remote()
+        assert "CUDA_MPS_PIPE_DIRECTORY" not in await whole.environ.remote()
+        assert not list(folder.glob("actorlib-mps-*"))
+        await actorlib.kill(whole)
+
+        actor, other = sharing(), sharing(device="1")
+        user = sharing(num_gpus=0.25, **half)
+        both = sharing(num_gpus=0.25, **half, mps_thread_percentage=25)
+        environ, *others = await asyncio.gather(
+            *(one.environ.remote() for one in (actor, user, both, other))
+        )
 
         assert environ["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == f"{UUID}=8080M"
         assert environ["CUDA_VISIBLE_DEVICES"] == UUID
         assert await actor.run.remote(ask, "idle") == 0
         assert actor.share.enforced_by == "mps"
-        with pytest.raises(SuspendError, match="under MPS the server of all clients"):
-            actor.suspend()
         assert "each process of the actor separately" in (
             actor.share.not_stronger_because
         )
-        folder = Path(environ["CUDA_MPS_PIPE_DIRECTORY"])
-        modes = [path.stat().st_mode & 0o777 for path in (folder, folder.parent)]
+        with pytest.raises(SuspendError, match="under MPS the server of all clients"):
+            actor.suspend()
+
+        # Neighbours on a GPU share its daemon, whose folder is the user's alone.
+        pipes = [each["CUDA_MPS_PIPE_DIRECTORY"] for each in (environ, *others)]
+        assert pipes[0] == pipes[1] == pipes[2] != pipes[3]
+        pipe = Path(pipes[0])
+        modes = [path.stat().st_mode & 0o777 for path in (pipe, pipe.parent)]
         assert modes == [0o700, 0o700]
 
-
-async def test_neighbours_when_they_share_a_gpu_then_they_share_its_daemon(
-    machine: Make,
-) -> None:
-    machine()
-    async with actorlib.init():
-        first, second, other = sharing(), sharing(), sharing(device="1")
-        every = await asyncio.gather(
-            *(actor.environ.remote() for actor in (first, second, other))
-        )
-
-        pipes = [environ["CUDA_MPS_PIPE_DIRECTORY"] for environ in every]
-        assert pipes[0] == pipes[1] != pipes[2]
+        assert [each[THREADS] for each in others[:2]] == ["50", "25"]
+        assert "to 25 % of the multiprocessors" in both.share.not_stronger_because
+        assert await limited.remote() == ("25", 0)
 
 
-async def test_whole_gpu_when_held_then_no_daemon_is_started(machine: Make) -> None:
-    folder = machine()
-    async with actorlib.init(enforcement="mps"):
-        actor = await looking(num_gpus=1).remote()
-
-        assert "CUDA_MPS_PIPE_DIRECTORY" not in await actor.environ.remote()
-        assert not list(folder.glob("actorlib-mps-*"))
-
-
-async def test_function_when_it_holds_a_half_then_its_worker_is_a_client(
-    machine: Make,
-) -> None:
-    machine()
-
-    @actorlib.remote(num_gpus=0.5, enforcement="mps", mps_thread_percentage=25)
-    def limited() -> tuple[str, str, int]:
-        return os.environ["CUDA_VISIBLE_DEVICES"], os.environ[THREADS], ask("idle")
-
-    async with actorlib.init():
-        assert await limited.remote() == (UUID, "25", 0)
-
-
-# What does not hold is refused.
-
-
-@pytest.mark.parametrize(
-    ("variables", "options", "why"),
-    [
-        ({"FAKE_CUDA_DEAF": "1"}, {}, "runs without MPS"),
-        (
-            {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"{UUID}=1M,GPU-none=1M"},
-            {},
-            "the limit of memory is not in force",
-        ),
-        (
-            {"FAKE_CUDA_ALL_SMS": "1"},
-            {"mps_thread_percentage": 50},
-            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50 is not in force",
-        ),
-    ],
-)
 async def test_limit_when_it_is_not_in_force_then_the_actor_is_not_made(
-    machine: Make, variables: dict[str, str], options: dict[str, Any], why: str
-) -> None:
-    machine()
-    env = {"env_vars": variables}
-    async with actorlib.init():
-        actor = sharing(runtime_env=env, max_restarts=3, **options)
-
-        with pytest.raises(ActorDiedError, match=why):
-            await actor
-
-
-async def test_percentage_when_the_user_sets_it_then_it_is_in_force(
     machine: Make,
 ) -> None:
     machine()
-    env: dict[str, Any] = {"runtime_env": {"env_vars": {THREADS: "50"}}}
-    async with actorlib.init():
-        actors = [sharing(**env), sharing(**env, mps_thread_percentage=25)]
-        environs = [await actor.environ.remote() for actor in actors]
-
-        assert [environ[THREADS] for environ in environs] == ["50", "25"]
-        assert "to 25 % of the multiprocessors" in actors[1].share.not_stronger_because
-
-
-async def test_function_when_its_limit_is_not_in_force_then_it_is_refused(
-    machine: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machine()
-    monkeypatch.setenv("FAKE_CUDA_DEAF", "1")
 
     @actorlib.remote(num_gpus=0.5, enforcement="mps")
     def limited() -> None: ...
 
+    deaf = {"runtime_env": {"env_vars": {"FAKE_CUDA_DEAF": "1"}}}
+    smaller = {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"{UUID}=1M,GPU-none=1M"}
+    all_sms = {"FAKE_CUDA_ALL_SMS": "1"}
     async with actorlib.init():
-        with pytest.raises(actorlib.exceptions.WorkerCrashedError, match="without MPS"):
-            await limited.remote()
+        with pytest.raises(ActorDiedError, match="runs without MPS"):
+            await sharing(**deaf, max_restarts=3)
+        with pytest.raises(ActorDiedError, match="limit of memory is not in force"):
+            await sharing(runtime_env={"env_vars": smaller})
+        with pytest.raises(ActorDiedError, match=f"{THREADS}=50 is not in force"):
+            await sharing(runtime_env={"env_vars": all_sms}, mps_thread_percentage=50)
+        with pytest.raises(WorkerCrashedError, match="without MPS"):
+            await limited.options(**deaf).remote()
 
 
 async def test_daemon_when_it_dies_at_once_then_the_error_has_its_log(
@@ -214,10 +167,18 @@ async def test_control_program_when_there_is_none_then_the_actor_is_refused(
 # Endings.
 
 
+@pytest.mark.parametrize(
+    ("moods", "code"),
+    [
+        ({}, 0),
+        # It is killed, as it cannot be terminated: then the neighbour is harmed.
+        pytest.param({"refuses": True}, FAULTY, marks=pytest.mark.thorough),
+    ],
+)
 async def test_kill_when_work_is_on_the_gpu_then_the_neighbour_works_on(
-    machine: Make,
+    machine: Make, moods: dict[str, bool], code: int
 ) -> None:
-    machine()
+    machine(**moods)
     async with actorlib.init():
         victim, neighbour = sharing(), sharing()
         assert await victim.run.remote(ask, "work") == 0
@@ -227,24 +188,7 @@ async def test_kill_when_work_is_on_the_gpu_then_the_neighbour_works_on(
         with pytest.raises(ActorError):
             await victim
 
-        assert await neighbour.run.remote(ask, "idle") == 0
-
-
-async def test_kill_when_the_client_cannot_be_terminated_then_it_is_killed(
-    machine: Make,
-) -> None:
-    machine(refuses=True)
-    async with actorlib.init():
-        victim, neighbour = sharing(), sharing()
-        assert await victim.run.remote(ask, "work") == 0
-        assert await neighbour.run.remote(ask, "idle") == 0
-
-        await actorlib.kill(victim)
-        with pytest.raises(ActorError):
-            await victim
-
-        # What the other tests show can be seen: here the neighbour was harmed.
-        assert await neighbour.run.remote(ask, "idle") == FAULTY
+        assert await neighbour.run.remote(ask, "idle") == code
 
 
 @pytest.mark.thorough
@@ -330,18 +274,20 @@ async def test_crash_when_no_fault_is_known_then_it_is_the_actors_own(
         assert await neighbour.run.remote(os.getpid) == pid
 
 
-async def test_daemon_when_it_is_killed_then_its_actors_are_restarted(
+async def test_daemon_when_it_or_its_keeper_is_killed_then_another_is_started(
     machine: Make,
 ) -> None:
     folder = machine()
     async with actorlib.init():
-        actor = sharing(max_restarts=1, max_task_retries=5)
-        pid = await actor.run.remote(os.getpid)
-        with Watched([pid]) as watched:
-            os.kill(int((folder / "daemon").read_text()), signal.SIGKILL)
-            assert not await asyncio.to_thread(watched.left)
+        actor = sharing(max_restarts=2, max_task_retries=5)
+        for of in (lambda daemon: daemon, parent_of):
+            pid = await actor.run.remote(os.getpid)
+            daemon = int((folder / "daemon").read_text())
+            with Watched([pid, daemon]) as watched:
+                os.kill(of(daemon), signal.SIGKILL)
+                assert not await asyncio.to_thread(watched.left)
 
-        assert await actor.run.remote(ask, "idle") == 0
+            assert await actor.run.remote(ask, "idle") == 0
 
 
 OWNER = """
@@ -358,73 +304,32 @@ async def main():
     async with actorlib.init():
         actor = looking(num_gpus=0.5, enforcement="mps").remote()
         print(await actor.run.remote(os.getpid), flush=True)
-        await asyncio.sleep(600)
+        if os.fork() == 0:
+            print(os.getpid(), flush=True)
+        __import__("time").sleep(600)
 
 asyncio.run(main())
 """
 
 
-FORKS = """if os.fork() == 0:
-            print(os.getpid(), flush=True)
-        __import__("time").sleep(600)
-"""
-
-
-def start_owner(folder: Path, code: str) -> subprocess.Popen[str]:
-    """Starts a program with an actor under MPS, which prints process ids."""
-    return subprocess.Popen(
-        [sys.executable, "-c", code, str(folder)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": PATHS},
-    )
-
-
-def read_pid(owner: subprocess.Popen[str]) -> int:
-    assert owner.stdout is not None
-    return int(owner.stdout.readline())
-
-
 def test_owner_when_it_is_killed_then_no_daemon_and_no_folder_is_left(
     machine: Make,
 ) -> None:
+    """A fork of the owner lives on meanwhile."""
     folder = machine()
-    with start_owner(folder, OWNER) as owner:
-        worker = read_pid(owner)
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": PATHS},
+    ) as owner:
+        assert owner.stdout is not None
+        worker, fork = (int(owner.stdout.readline()) for _ in range(2))
         daemon = int((folder / "daemon").read_text())
         assert len(list(folder.glob("actorlib-mps-*"))) == 1
-        with Watched([worker, daemon, parent_of(daemon)]) as watched:
+        processes = [worker, daemon, parent_of(daemon)]
+        with Watched([fork]), Watched(processes) as watched:
             owner.kill()
 
             assert not watched.left()
     assert not list(folder.glob("actorlib-mps-*"))
-
-
-def test_owner_when_a_fork_of_it_lives_on_then_the_daemon_is_gone_all_the_same(
-    machine: Make,
-) -> None:
-    folder = machine()
-    with start_owner(folder, OWNER.replace("await asyncio.sleep(600)", FORKS)) as owner:
-        read_pid(owner)
-        fork = read_pid(owner)
-        daemon = int((folder / "daemon").read_text())
-        with Watched([fork]), Watched([daemon, parent_of(daemon)]) as watched:
-            owner.kill()
-
-            assert not watched.left()
-    assert not list(folder.glob("actorlib-mps-*"))
-
-
-async def test_keeper_when_it_is_killed_then_the_daemon_goes_and_another_is_started(
-    machine: Make,
-) -> None:
-    folder = machine()
-    async with actorlib.init():
-        actor = sharing(max_restarts=1, max_task_retries=5)
-        pid = await actor.run.remote(os.getpid)
-        daemon = int((folder / "daemon").read_text())
-        with Watched([pid, daemon]) as watched:
-            os.kill(parent_of(daemon), signal.SIGKILL)
-            assert not await asyncio.to_thread(watched.left)
-
-        assert await actor.run.remote(ask, "idle") == 0

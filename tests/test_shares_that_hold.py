@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.actors import running
 from helpers.frameworks import (
     TENSORFLOW,
     TORCH,
@@ -63,27 +64,39 @@ async def told(actor: Any) -> dict[str, str]:
     return {name: environ[name] for name in TOLD if name in environ}
 
 
+PART = {
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+    "CUPY_GPU_MEMORY_LIMIT": "50%",
+}
+HALF = {JAX: "0.5", **PART}
+LOG = ["init", "0: 0.5", "1: 0.5", "allocated"]
+
+
 @pytest.mark.parametrize("method", ["template", "spawn"])
-async def test_half_when_held_then_every_framework_is_told_before_its_first_use(
+async def test_part_when_held_then_every_framework_is_told_before_its_first_use(
     method: Any,
 ) -> None:
-    async with actorlib.init(num_gpus=1, start_method=method):
-        actor = looking(num_gpus=0.5).remote()
+    @actorlib.remote(num_gpus=0.25)
+    def limited() -> tuple[str, list[str]]:
+        return os.environ[JAX], use_torch()
 
-        assert await told(actor) == {
-            JAX: "0.5",
-            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-            "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-            "CUPY_GPU_MEMORY_LIMIT": "50%",
-        }
+    async with actorlib.init(num_gpus=1, start_method=method):
+        actor = looking(num_gpus=0.5, max_restarts=1).remote()
+        assert await told(actor) == HALF
         assert await actor.run.remote(finders) == 1
-        assert await actor.run.remote(use_torch) == [
-            "init",
-            "0: 0.5",
-            "1: 0.5",
-            "allocated",
-        ]
+        assert await actor.run.remote(use_torch) == LOG
         assert await actor.run.remote(finders) == 0
+
+        # The next worker of a restarted actor is told, too.
+        await actorlib.kill(actor, no_restart=False)
+        await actor
+        assert await actor.run.remote(use_torch) == LOG
+
+        # No device comes up for who imports PyTorch and does not use it.
+        assert await looking(num_gpus=0.25).remote().run.remote(import_torch) == []
+        fraction, log = await limited.remote()
+        assert (fraction, log[1]) == ("0.25", "0: 0.25")
     assert "torch" not in sys.modules
 
 
@@ -102,13 +115,6 @@ async def test_memory_when_known_then_tensorflow_has_its_part_less_the_context(
             "init",
             "allocated",
         ]
-
-
-async def test_torch_when_never_used_then_no_device_comes_up() -> None:
-    async with actorlib.init(num_gpus=1):
-        actor = looking(num_gpus=0.5).remote()
-
-        assert await actor.run.remote(import_torch) == []
 
 
 async def test_torch_when_preloaded_then_it_is_told_in_the_worker() -> None:
@@ -153,62 +159,31 @@ async def test_torch_when_its_release_reads_the_option_then_it_stands_behind_the
         )
 
 
-async def test_words_of_the_user_when_said_then_they_win_name_by_name() -> None:
+async def test_worker_when_the_user_says_it_or_nothing_is_enforced_then_it_is_so() -> (
+    None
+):
     variables = {JAX: "0.1", "PYTORCH_ALLOC_CONF": "per_process_memory_fraction:0.9"}
-    async with actorlib.init(num_gpus=1):
+    async with actorlib.init(num_gpus=2):
         actor = looking(num_gpus=0.5, runtime_env={"env_vars": variables}).remote()
-
-        assert await told(actor) == {
-            **variables,
-            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-            "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-            "CUPY_GPU_MEMORY_LIMIT": "50%",
-        }
+        assert await told(actor) == {**variables, **PART}
         assert await actor.run.remote(use_torch) == ["init", "allocated"]
         assert f"{JAX}, PYTORCH_ALLOC_CONF is as it was set" in (
             actor.share.not_stronger_because
         )
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"num_gpus": 1}, "auto"),
-        ({"num_gpus": 0.5, "enforcement": "off"}, "auto"),
-        ({"num_gpus": 0.5}, "off"),
-        ({}, "auto"),
-    ],
-)
-async def test_worker_when_nothing_is_enforced_then_nothing_is_there(
-    options: dict[str, Any], said: Any
-) -> None:
-    async with actorlib.init(num_gpus=1, enforcement=said):
-        actor = looking(**options).remote()
-
+        options: list[dict[str, Any]] = [
+            {"num_gpus": 1},
+            {"num_gpus": 0.5, "enforcement": "off"},
+            {},
+        ]
+        for each in options:
+            actor = looking(**each).remote()
+            assert await told(actor) == {}, each
+            assert await actor.run.remote(finders) == 0
+            assert await actor.run.remote(use_torch) == ["init", "allocated"]
+    async with actorlib.init(num_gpus=1, enforcement="off"):
+        actor = looking(num_gpus=0.5).remote()
         assert await told(actor) == {}
         assert await actor.run.remote(finders) == 0
-        assert await actor.run.remote(use_torch) == ["init", "allocated"]
-
-
-async def test_function_when_it_holds_a_part_then_its_worker_is_told() -> None:
-    @actorlib.remote(num_gpus=0.5)
-    def limited() -> tuple[str, list[str]]:
-        return os.environ[JAX], use_torch()
-
-    async with actorlib.init(num_gpus=1):
-        fraction, log = await limited.remote()
-
-    assert (fraction, log[1]) == ("0.5", "0: 0.5")
-
-
-async def test_actor_when_restarted_then_its_next_worker_is_told_too() -> None:
-    async with actorlib.init(num_gpus=1):
-        actor = looking(num_gpus=0.5, max_restarts=1).remote()
-        await actor
-        await actorlib.kill(actor, no_restart=False)
-        await actor
-
-        assert (await actor.run.remote(use_torch))[1] == "0: 0.5"
 
 
 # What is refused.
@@ -219,17 +194,14 @@ async def test_start_when_no_device_can_have_the_tier_then_it_says_so() -> None:
         await actorlib.init(num_gpus=1, enforcement="watchdog")
 
 
-async def test_actor_when_no_device_can_have_the_tier_then_it_says_so() -> None:
-    async with actorlib.init(num_gpus=1):
-        with pytest.raises(ActorUnschedulableError, match="enforcement='mps', which"):
-            await looking(num_gpus=0.5, enforcement="mps").remote()
-
-
-async def test_function_when_no_device_can_have_the_tier_then_it_says_so() -> None:
+@pytest.mark.memory
+async def test_part_when_no_device_can_have_the_tier_then_it_says_so() -> None:
     @actorlib.remote(num_gpus=0.5, enforcement="watchdog")
     def limited() -> None: ...
 
-    async with actorlib.init(num_gpus=1):
+    async with running(num_gpus=1):
+        with pytest.raises(ActorUnschedulableError, match="enforcement='mps', which"):
+            await looking(num_gpus=0.5, enforcement="mps").remote()
         with pytest.raises(TaskUnschedulableError, match="enforcement='watchdog'"):
             await limited.remote()
 
@@ -242,8 +214,9 @@ async def test_inline_when_a_tier_is_named_then_it_is_refused() -> None:
 # What is shown.
 
 
+@pytest.mark.memory
 async def test_share_when_asked_of_a_handle_then_it_says_what_holds() -> None:
-    async with actorlib.init(num_gpus=1) as runtime:
+    async with running(num_gpus=1) as runtime:
         actor = await looking(num_gpus=0.5).remote()
         share = actor.share
 
@@ -263,8 +236,9 @@ async def test_share_when_asked_of_a_handle_then_it_says_what_holds() -> None:
         )
 
 
+@pytest.mark.memory
 async def test_share_when_there_is_none_then_it_is_empty() -> None:
-    async with actorlib.init(num_gpus=1):
+    async with running(num_gpus=1):
         plain = await looking().remote()
         holder = await looking(num_gpus=1).remote()
         waiting = looking(num_gpus=1).remote()
@@ -278,6 +252,7 @@ async def test_share_when_there_is_none_then_it_is_empty() -> None:
         assert waiting.share.units == 1
 
 
+@pytest.mark.memory
 async def test_share_when_asked_in_a_worker_then_it_says_where_it_is_known() -> None:
     def asks(handle: Any) -> str:
         try:
@@ -285,7 +260,7 @@ async def test_share_when_asked_in_a_worker_then_it_says_where_it_is_known() -> 
         except RuntimeError as error:
             return str(error)
 
-    async with actorlib.init(num_gpus=1):
+    async with running(num_gpus=1):
         actor = looking(num_gpus=0.5).remote()
 
         said = await actor.run.remote(asks, actor)
@@ -293,7 +268,8 @@ async def test_share_when_asked_in_a_worker_then_it_says_where_it_is_known() -> 
     assert said.startswith("handle.share is known in the program that started")
 
 
-@pytest.mark.parametrize("engine", ["local", "inline"])
+@pytest.mark.memory
+@pytest.mark.parametrize("engine", [{}, {"engine": "inline"}], ids=str)
 async def test_share_when_the_class_has_such_a_method_then_it_is_that(
     engine: Any,
 ) -> None:
@@ -302,7 +278,7 @@ async def test_share_when_the_class_has_such_a_method_then_it_is_that(
             return "of a company"
 
     decorate: Any = actorlib.remote(num_gpus=0.5)
-    async with actorlib.init(num_gpus=1, engine=engine) as runtime:
+    async with running(num_gpus=1, **engine) as runtime:
         trader = decorate(Trader).remote()
 
         assert await trader.share.remote() == "of a company"
@@ -311,18 +287,20 @@ async def test_share_when_the_class_has_such_a_method_then_it_is_that(
         assert info.share.units == 0.5
 
 
+@pytest.mark.memory
 async def test_share_when_asked_from_another_thread_then_it_is_the_same() -> None:
-    async with actorlib.init(num_gpus=1):
+    async with running(num_gpus=1):
         actor = await looking(num_gpus=0.5).remote()
 
         assert await asyncio.to_thread(lambda: actor.share) == actor.share
 
 
+@pytest.mark.memory
 async def test_actor_when_its_device_cannot_have_the_tier_then_it_says_which(
     pretend: Pretend,
 ) -> None:
     pretend("metax_nvidia")
-    async with actorlib.init(enforcement="frameworks") as runtime:
+    async with running(num_gpus=None, enforcement="frameworks") as runtime:
         wrong = looking(num_gpus=0.5, accelerator_type="MXC500").remote()
         right = looking(num_gpus=0.5, accelerator_type="A100").remote()
 

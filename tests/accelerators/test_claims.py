@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -98,7 +97,9 @@ def unique(name: str) -> str:
 # Names.
 
 
-def test_name_when_held_then_all_see_it_until_it_is_released(names: HeldNames) -> None:
+def test_name_when_held_then_all_see_it_until_it_is_released(
+    names: HeldNames, folder: str
+) -> None:
     name = unique("family/100%/1")
     assert name not in set(names.held())
 
@@ -110,18 +111,18 @@ def test_name_when_held_then_all_see_it_until_it_is_released(names: HeldNames) -
     release()
     assert name not in set(names.held())
     names.hold(name)()
+    assert not folder or not list(Path(folder).iterdir())
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-def test_name_when_its_process_is_ended_then_it_is_free(
-    names: HeldNames, hold: Callable[[str], subprocess.Popen[str]], end: signal.Signals
+def test_name_when_its_process_is_killed_then_it_is_free(
+    names: HeldNames, hold: Callable[[str], subprocess.Popen[str]]
 ) -> None:
     name = unique("killed")
     holder = hold(name)
     with pytest.raises(BlockingIOError):
         names.hold(name)
 
-    holder.send_signal(end)
+    holder.kill()
     holder.wait()
 
     assert name not in set(names.held())
@@ -153,13 +154,6 @@ def test_files_when_the_folder_is_open_to_others_then_nothing_is_held(
     with pytest.raises(PermissionError, match="not this user's alone"):
         names.hold("name")
     assert list(names.held()) == []
-
-
-def test_files_when_released_then_none_is_left(tmp_path: Path) -> None:
-    names = LockedFiles(tmp_path / "names")
-    names.hold("name")()
-
-    assert list((tmp_path / "names").iterdir()) == []
 
 
 # Claims.
@@ -338,14 +332,32 @@ def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-async def test_devices_when_free_ones_are_asked_then_others_keep_theirs(
-    pretend: Pretend,
+@pytest.fixture
+def on(pretend: Pretend, tmp_path: Path) -> Callable[[str], RecordedHost]:
+    """Begins a machine whose programs can tell each other's claims."""
+
+    def begin(machine: str) -> RecordedHost:
+        host = pretend(machine)
+        host.shared = tmp_path / "names"
+        return host
+
+    return begin
+
+
+async def test_devices_when_another_has_some_then_it_is_named_and_free_ones_are_left(
+    on: Callable[[str], RecordedHost],
     other: subprocess.Popen[str],
-    tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    host = pretend("nvidia_h100x8")
-    host.shared = tmp_path / "names"
+    on("nvidia_h100x8")
+    async with actorlib.init(num_cpus=1, engine="inline") as runtime:
+        assert runtime.cluster_resources()["GPU"] == 8
+    (line,) = caplog.messages
+    assert "this one may grant, too: GPU 0, 1, 2, 3, 4, 5 by '" in line
+    assert line.count(f"(pid {other.pid})") == 1
+    assert "GPU 6" not in line
+    assert "devices='free'" in line
+    caplog.clear()
 
     async with actorlib.init(num_cpus=1, devices="free", engine="inline") as runtime:
         (line,) = caplog.messages
@@ -372,53 +384,28 @@ async def test_devices_when_free_ones_are_asked_then_others_keep_theirs(
         assert runtime.cluster_resources()["GPU"] == 8
 
 
-async def test_devices_when_shared_then_it_is_said_who_else_has_them(
-    pretend: Pretend,
-    other: subprocess.Popen[str],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+async def test_devices_when_a_runtime_has_them_then_claimed_until_its_end(
+    on: Callable[[str], RecordedHost],
 ) -> None:
-    host = pretend("nvidia_h100x8")
-    host.shared = tmp_path / "names"
-
-    async with actorlib.init(num_cpus=1, engine="inline") as runtime:
-        assert runtime.cluster_resources()["GPU"] == 8
-    (record,) = caplog.records
-    said = record.getMessage()
-    assert "this one may grant, too: GPU 0, 1, 2, 3, 4, 5 by '" in said
-    assert said.count(f"(pid {other.pid})") == 1
-    assert "GPU 6" not in record.getMessage()
-    assert "devices='free'" in record.getMessage()
-
-
-async def test_devices_when_their_runtime_is_over_then_they_are_free(
-    pretend: Pretend, tmp_path: Path
-) -> None:
-    host = pretend("nvidia_h100x8")
-    host.shared = tmp_path / "names"
-
+    host = on("nvidia_h100x8")
     async with actorlib.init(num_cpus=1, num_gpus=3, engine="inline"):
         assert len(list(host.names().held())) == 3
     assert list(host.names().held()) == []
 
 
 async def test_devices_when_they_are_logical_then_nobody_claims_them(
-    pretend: Pretend, tmp_path: Path
+    on: Callable[[str], RecordedHost],
 ) -> None:
-    host = pretend("bare")
-    host.shared = tmp_path / "names"
-
+    host = on("bare")
     async with actorlib.init(num_gpus=2, devices="free", engine="inline") as runtime:
         assert runtime.cluster_resources()["GPU"] == 2
         assert list(host.names().held()) == []
 
 
 async def test_devices_when_the_runtime_cannot_start_then_none_is_claimed(
-    pretend: Pretend, tmp_path: Path
+    on: Callable[[str], RecordedHost],
 ) -> None:
-    host = pretend("nvidia_mig")
-    host.shared = tmp_path / "names"
-
+    host = on("nvidia_mig")
     with pytest.raises(ValueError, match="mask_form"):
         await actorlib.init(mask_form="index", devices="free", engine="inline")
     assert list(host.names().held()) == []

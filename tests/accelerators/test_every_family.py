@@ -1,17 +1,13 @@
-"""What holds for every family: how masks are read, and what is declared is written."""
+"""What holds for every family: how masks are read, and what can be declared."""
 
 from __future__ import annotations
 
 import pytest
-from helpers.host import RecordedHost
 from helpers.nvml import nvidia_machine
 
 from actorlib._cli.devices import summarize
 from actorlib.accelerators import (
-    Lease,
-    Share,
     discover,
-    environment,
     families,
     inventory,
 )
@@ -33,16 +29,6 @@ MACHINES = {
 }
 CUDA, HIP, ROCR = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
 MACA, ZE = "MACA_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"
-TPUS = {
-    "TPU_CHIPS_PER_HOST_BOUNDS": "1,1,1",
-    "TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1",
-    "TPU_HOST_BOUNDS": "1,1,1",
-    "TPU_PROCESS_BOUNDS": "1,1,1",
-    "TPU_PROCESS_PORT": "8479",
-    "TPU_PROCESS_ADDRESSES": "localhost:8479",
-    "CLOUD_TPU_TASK_ID": "0",
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-}
 
 
 def test_machines_when_counted_then_there_is_one_for_each_family_with_a_mask() -> None:
@@ -135,67 +121,3 @@ def test_inventory_when_the_mask_leaves_nothing_then_nothing_can_be_declared(
     with pytest.raises(ValueError, match=f"1 {kind} declared, but .*{said}.* 0"):
         inventory(found, {kind: 1})
     assert told.declarable == 0
-
-
-@pytest.mark.parametrize(
-    ("kind", "count", "environ", "expected"),
-    [
-        ("GPU", 2, {}, {CUDA: "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}),
-        ("GPU", 2, {CUDA: "4,7"}, {CUDA: "7", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}),
-        ("GPU", 2, {CUDA: "GPU-a,GPU-b"}, {CUDA: "GPU-b"}),
-        ("GPU", 2, {ROCR: "4,7"}, {ROCR: "7", HIP: "0"}),
-        ("GPU", 2, {HIP: "4,7"}, {ROCR: "7", HIP: "0"}),
-        ("GPU", 1, {ROCR: "4,7", HIP: "1"}, {ROCR: "7", HIP: "0"}),
-        (
-            "GPU",
-            2,
-            {MACA: "4,7"},
-            {CUDA: "7", MACA: None, "MACA_DEVICE_ORDER": "PCI_BUS_ID"},
-        ),
-        (
-            "GPU",
-            2,
-            {ZE: "4,7"},
-            {
-                ZE: "7",
-                "ZE_FLAT_DEVICE_HIERARCHY": "FLAT",
-                "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1",
-                "ONEAPI_DEVICE_SELECTOR": "level_zero:0",
-            },
-        ),
-        (
-            "TPU",
-            4,
-            {},
-            {"TPU_VISIBLE_CHIPS": "3", "TPU_VISIBLE_DEVICES": "3", **TPUS},
-        ),
-        ("HPU", 8, {}, {"HABANA_VISIBLE_MODULES": "7", "HLS_MODULE_ID": None}),
-        (
-            "neuron_cores",
-            4,
-            {"NEURON_RT_VISIBLE_CORES": "4-7"},
-            {"NEURON_RT_VISIBLE_CORES": "7", "NEURON_RT_NUM_CORES": None},
-        ),
-        ("NPU", 2, {}, {"ASCEND_RT_VISIBLE_DEVICES": "1", "ASCEND_DEVICE_ID": None}),
-        ("RBLN", 2, {}, {"RBLN_DEVICES": "1", "RBLN_VISIBLE_DEVICES": "1"}),
-        ("FURIOSA", 2, {}, {"FURIOSA_DEVICES": "npu:1"}),
-        ("MBLT", 2, {}, {"QBRUNTIME_VISIBLE_DEVICES": "1"}),
-        (
-            "TTNPU",
-            2,
-            {"TT_VISIBLE_DEVICES": "0000:01:00.0,0000:41:00.0"},
-            {"TT_VISIBLE_DEVICES": "0000:41:00.0"},
-        ),
-    ],
-)
-def test_environment_when_there_is_no_hardware_then_the_declared_is_written(
-    kind: str, count: int, environ: dict[str, str], expected: dict[str, str | None]
-) -> None:
-    known = inventory(discover(RecordedHost(environ=environ)), {kind: count})
-
-    devices = known.devices[kind]
-    lease = Lease(amounts={}, shares=(Share(devices[-1], 10_000),))
-
-    assert len(devices) == count
-    assert all(device.logical for device in devices)
-    assert environment(lease, known, hide=True, environ=environ) == expected

@@ -57,24 +57,10 @@ def test_words_when_several_then_each_family_has_its_own() -> None:
     }
 
 
-def test_words_when_none_then_no_device_and_each_says_why() -> None:
-    detections = fake_detections("none", families())
-
-    assert all(not one.devices and VARIABLE in one.reason for one in detections)
-
-
 def test_models_of_nvidia_when_named_as_the_driver_does_then_of_their_type() -> None:
     nvidia = [model for model in MODELS if model.family == "nvidia"]
 
     assert [of_nvidia(model.name) for model in nvidia] == [m.type for m in nvidia]
-
-
-def test_size_when_in_the_word_then_of_the_memory_too() -> None:
-    [[device]] = [
-        d.devices for d in fake_detections("A100-80G", families()) if d.devices
-    ]
-
-    assert device.memory == 80 * 2**30
 
 
 @pytest.mark.parametrize(

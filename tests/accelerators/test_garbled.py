@@ -7,10 +7,9 @@ and what it finds has to be fit to be granted.
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import TYPE_CHECKING, Any
 
-from helpers.host import HOSTS, RecordedHost
+from helpers.host import MACHINES, RecordedHost, read_machine
 from helpers.nvml import nvidia_machine
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +19,7 @@ from actorlib.accelerators import families
 if TYPE_CHECKING:
     from actorlib.accelerators import Host
 
-MACHINES = sorted(path.stem for path in HOSTS.glob("*.toml"))
+NAMES = sorted(path.stem for path in MACHINES.glob("*.toml"))
 NONSENSE = (
     "",
     "\n",
@@ -42,11 +41,11 @@ NONSENSE = (
 @st.composite
 def damaged(draw: st.DrawFn) -> Host:
     """A recorded machine of which some files are not as they were."""
-    name = draw(st.sampled_from(MACHINES))
-    told = tomllib.loads((HOSTS / f"{name}.toml").read_text(encoding="utf-8"))
-    files, devices, links = (
-        dict[str, Any](told.get(table, {})) for table in ("files", "devices", "links")
-    )
+    name = draw(st.sampled_from(NAMES))
+    told = read_machine(name)
+    files, links = (dict[str, Any](told.get(table, {})) for table in ("files", "links"))
+    devices = dict.fromkeys(told.get("open", ()), True)
+    devices |= dict.fromkeys(told.get("shut", ()), False)
     listed = list(told.get("folders", ()))
     paths = st.sampled_from(sorted({**files, **devices, **links}) or ["/dev/none"])
     harm = st.sampled_from(("gone", "going", "all", "part", "end"))
@@ -75,7 +74,7 @@ def damaged(draw: st.DrawFn) -> Host:
         links=links,
         folders=listed,
         commands=told.get("commands"),
-        sdks={"pynvml": nvidia_machine(name).sdk("pynvml")},
+        sdks=nvidia_machine(name)._sdks,
         system=told.get("system", "linux"),
         architecture=told.get("architecture", "x86_64"),
     )

@@ -169,74 +169,61 @@ def test_recorded_host_when_files_are_recorded_then_answers_as_a_host_does() -> 
         host.sdk("json")
 
 
-@pytest.mark.parametrize(
-    "files",
-    [
-        {},
-        {GROUP: V2},
-        {GROUP: V2, "/sys/fs/cgroup/pod/app/cpu.max": "max 100000\n"},
-        {GROUP: V2, "/sys/fs/cgroup/pod/app/cpu.max": "9900000 100000\n"},
-        {
-            GROUP: V1,
-            "/sys/fs/cgroup/cpu/pod/app/cpu.cfs_quota_us": "-1\n",
-            "/sys/fs/cgroup/cpu/pod/app/cpu.cfs_period_us": "100000\n",
-        },
-    ],
-)
-def test_cpu_count_when_no_quota_binds_then_is_the_affinity(
-    files: Mapping[str, str],
-) -> None:
-    assert RecordedHost(files=files, cpus=6).cpu_count() == 6
+def v1(folder: str, quota: str) -> dict[str, str]:
+    """Files of cgroups of version 1 that limit CPUs in a folder."""
+    path = f"/sys/fs/cgroup/cpu{folder}/cpu.cfs"
+    return {GROUP: V1, f"{path}_quota_us": quota, f"{path}_period_us": "100000\n"}
 
 
-@pytest.mark.parametrize(
-    ("quota", "cpus"), [("300000", 3), ("250000", 2), ("50000", 1)]
-)
-@pytest.mark.parametrize("folder", ["/pod/app", "/pod", ""])
-def test_cpu_count_when_a_quota_binds_then_is_its_whole_part(
-    quota: str, cpus: int, folder: str
-) -> None:
-    second = {GROUP: V2, f"/sys/fs/cgroup{folder}/cpu.max": f"{quota} 100000\n"}
-    first = {
-        GROUP: V1,
-        f"/sys/fs/cgroup/cpu{folder}/cpu.cfs_quota_us": f"{quota}\n",
-        f"/sys/fs/cgroup/cpu{folder}/cpu.cfs_period_us": "100000\n",
-    }
-    assert RecordedHost(files=second, cpus=6).cpu_count() == cpus
-    assert RecordedHost(files=first, cpus=6).cpu_count() == cpus
-
-
-def test_cpu_count_when_several_quotas_bind_then_the_tightest_holds() -> None:
+def v2(**quotas: str) -> dict[str, str]:
+    """Files of cgroups of version 2 that limit CPUs in the folders of a pod."""
+    folders = {"app": "/pod/app", "pod": "/pod", "root": ""}
     files = {
-        GROUP: V2,
-        "/sys/fs/cgroup/pod/app/cpu.max": "400000 100000\n",
-        "/sys/fs/cgroup/pod/cpu.max": "200000 100000\n",
+        f"/sys/fs/cgroup{folders[name]}/cpu.max": f"{quota} 100000\n"
+        for name, quota in quotas.items()
     }
-    assert RecordedHost(files=files, cpus=6).cpu_count() == 2
+    return {GROUP: V2, **files}
 
 
 @pytest.mark.parametrize(
-    "files",
+    ("files", "cpus"),
     [
-        {},
-        {GROUP: V2, "/sys/fs/cgroup/pod/app/memory.max": "max\n"},
-        {GROUP: V2, "/sys/fs/cgroup/pod/app/memory.max": f"{99 * GIB}\n"},
-        {GROUP: V1, "/sys/fs/cgroup/memory/memory.limit_in_bytes": UNLIMITED_V1},
+        # No quota binds: the affinity.
+        ({}, 6),
+        (v2(), 6),
+        (v2(app="max"), 6),
+        (v2(app="9900000"), 6),
+        (v1("/pod/app", "-1\n"), 6),
+        # One binds: its whole part.
+        (v2(app="300000"), 3),
+        (v2(pod="250000"), 2),
+        (v2(root="50000"), 1),
+        (v1("/pod/app", "300000\n"), 3),
+        (v1("/pod", "250000\n"), 2),
+        (v1("", "50000\n"), 1),
+        # Several bind: the tightest.
+        (v2(app="400000", pod="200000"), 2),
     ],
 )
-def test_memory_when_no_limit_binds_then_is_the_machines(
-    files: Mapping[str, str],
+def test_cpu_count_when_quotas_are_there_then_the_tightest_counts_in_whole_cpus(
+    files: Mapping[str, str], cpus: int
 ) -> None:
-    assert RecordedHost(files=files, memory=8 * GIB).memory() == 8 * GIB
+    assert RecordedHost(files=files, cpus=6).cpu_count() == cpus
 
 
 @pytest.mark.parametrize(
-    "files",
+    ("group", "file", "limit", "gib"),
     [
-        {GROUP: V2, "/sys/fs/cgroup/pod/app/memory.max": f"{2 * GIB}\n"},
-        {GROUP: V2, "/sys/fs/cgroup/memory.max": f"{2 * GIB}\n"},
-        {GROUP: V1, "/sys/fs/cgroup/memory/pod/memory.limit_in_bytes": f"{2 * GIB}\n"},
+        (V2, "pod/app/memory.max", "max\n", 8),
+        (V2, "pod/app/memory.max", f"{99 * GIB}\n", 8),
+        (V1, "memory/memory.limit_in_bytes", UNLIMITED_V1, 8),
+        (V2, "pod/app/memory.max", f"{2 * GIB}\n", 2),
+        (V2, "memory.max", f"{2 * GIB}\n", 2),
+        (V1, "memory/pod/memory.limit_in_bytes", f"{2 * GIB}\n", 2),
     ],
 )
-def test_memory_when_a_limit_binds_then_is_the_limit(files: Mapping[str, str]) -> None:
-    assert RecordedHost(files=files, memory=8 * GIB).memory() == 2 * GIB
+def test_memory_when_a_limit_is_there_then_it_counts_if_it_binds(
+    group: str, file: str, limit: str, gib: int
+) -> None:
+    files = {GROUP: group, f"/sys/fs/cgroup/{file}": limit}
+    assert RecordedHost(files=files, memory=8 * GIB).memory() == gib * GIB

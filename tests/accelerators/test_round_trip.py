@@ -11,10 +11,18 @@ import functools
 from typing import TYPE_CHECKING
 
 import pytest
-from helpers.host import HOSTS
+from helpers.host import MACHINES, read_machine
 from helpers.nvml import nvidia_machine
 
-from actorlib.accelerators import Lease, Share, discover, environment, inventory
+from actorlib._options.kinds import UNITS
+from actorlib.accelerators import (
+    Lease,
+    Share,
+    discover,
+    environment,
+    families,
+    inventory,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,46 +31,25 @@ if TYPE_CHECKING:
 
     from actorlib.accelerators import Accelerator, Device, Inventory
 
-MACHINES = sorted(path.stem for path in HOSTS.glob("*.toml"))
-CUDA, HIP, ROCR = "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
-ZE, SYCL = "ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR"
+NAMES = sorted(path.stem for path in MACHINES.glob("*.toml"))
+FAMILIES = {family.family: family for family in families()}
 CARDS = {"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"}
 WHEREVER = frozenset({"ascend", "intel", "tenstorrent"})
 """Families whose masks have no order: a process counts devices by their numbers."""
 
-MASKS: tuple[tuple[str, dict[str, str]], ...] = (
-    ("amd_mi300x", {ROCR: "3,GPU-5ac7d1f05b0fe5b2,1"}),
-    ("amd_mi300x", {HIP: "3,1"}),
-    ("amd_mi300x", {ROCR: "3,2,1", HIP: "2,0"}),
-    ("amd_mi300x", {ROCR: "3,2,1", CUDA: "2,0"}),
-    ("amd_mi300x", {"GPU_DEVICE_ORDINAL": "1,2"}),
-    ("ascend_910b", {"ASCEND_RT_VISIBLE_DEVICES": "1,3", "ASCEND_DEVICE_ID": "1"}),
-    ("furiosa", {"FURIOSA_DEVICES": "npu:2,1:0-3"}),
-    ("gaudi2", {"HABANA_VISIBLE_MODULES": "5,3", "HLS_MODULE_ID": "5"}),
-    ("intel_desktop", {"ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}),
-    ("intel_max1550", CARDS),
-    ("intel_max1550", {ZE: "0.1,1", **CARDS}),
-    ("intel_max1550", {ZE: "1,2", SYCL: "!level_zero:0"}),
-    ("intel_max1550", {SYCL: "level_zero:0.1", **CARDS}),
-    ("metax_c500", {"MACA_VISIBLE_DEVICES": "1,0", "MACA_DEVICE_ORDER": "FASTEST"}),
-    ("metax_nvidia", {CUDA: "0"}),
-    ("mobilint", {"QBRUNTIME_VISIBLE_DEVICES": "2,0"}),
-    ("neuron_trn2", {"NEURON_RT_VISIBLE_CORES": "2-5,0"}),
-    ("neuron_trn2", {"NEURON_LOGICAL_NC_CONFIG": "1", "NEURON_RT_NUM_CORES": "4"}),
-    ("nvidia_h100x8", {CUDA: "6,GPU-5", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}),
-    ("nvidia_mig", {CUDA: "2,0"}),
-    ("nvidia_mig", {CUDA: "MIG-cb,MIG-c6"}),
-    ("nvidia_mixed", {CUDA: "GPU-40905f3c-5a4e-8d2e-1b1f-7d1d0a6c9e3,GPU-a"}),
-    ("nvidia_mixed", {CUDA: "2,0"}),
-    ("nvidia_mixed", {CUDA: "2,0", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}),
-    ("nvidia_proc_only", {CUDA: "1,0"}),
-    ("rbln", {"RBLN_VISIBLE_DEVICES": "3,1"}),
-    ("rbln", {"RBLN_VISIBLE_DEVICES": "all"}),
-    ("tenstorrent", {"TT_VISIBLE_DEVICES": "3,0000:41:00.0"}),
-    ("tenstorrent", {"TT_METAL_VISIBLE_DEVICES": "3,1"}),
-    ("tpu_v5e", {"TPU_VISIBLE_DEVICES": "3,1"}),
-)
-"""What owners set, besides what we set for them."""
+
+def owners() -> Iterator[tuple[str, str, Mapping[str, str]]]:
+    """Each machine with devices, its family, and what owners set there."""
+    for name in NAMES:
+        for family, expected in read_machine(name).get("expected", {}).items():
+            if family in FAMILIES and FAMILIES[family].visible_env:
+                yield name, family, {}
+                for case in expected.get("cases", ()):
+                    is_noset = any(
+                        "NOSET" in variable for variable in case.get("set", {})
+                    )
+                    if {"set", "id"} <= case.keys() and case["id"] and not is_noset:
+                        yield name, family, case["set"]
 
 
 @functools.cache
@@ -70,20 +57,18 @@ def machine(name: str) -> RecordedHost:
     return nvidia_machine(name)
 
 
-def look(
-    name: str, environ: Mapping[str, str], asked: Sequence[Accelerator] | None = None
-) -> Inventory:
+def look(name: str, environ: Mapping[str, str], family: Accelerator) -> Inventory:
     """What a process with exactly these variables finds on a machine."""
     host = copy.copy(machine(name))
     host._environ = dict(environ)
-    return inventory(discover(host, asked), {}, asked)
+    return inventory(discover(host, [family]), {}, [family])
 
 
 def child(
     held: Sequence[Device], known: Inventory, environ: Mapping[str, str]
 ) -> dict[str, str]:
     """The environment of a process that holds these devices."""
-    shares = tuple(Share(device, 10_000) for device in held)
+    shares = tuple(Share(device, UNITS) for device in held)
     lease = Lease(amounts={}, shares=shares)
     changes = environment(lease, known, hide=True, environ=environ)
     every = {**environ, **changes}
@@ -104,24 +89,25 @@ def what(devices: Sequence[Device]) -> list[tuple[object, ...]]:
     return sorted(told, key=str) if is_unordered else told
 
 
-@pytest.mark.parametrize(
-    ("name", "environ"), [*((name, {}) for name in MACHINES), *MASKS], ids=str
-)
+@pytest.mark.parametrize(("name", "family", "environ"), list(owners()), ids=str)
 def test_environment_when_it_is_read_again_then_it_selects_the_lease(
-    name: str, environ: Mapping[str, str]
+    name: str, family: str, environ: Mapping[str, str]
 ) -> None:
     environ = {**machine(name).environ, **environ}
-    known = look(name, environ)
-    for family in known.families:
-        if not family.visible_env:
-            continue  # nothing can be hidden
-        for held in leases(known.by_family.get(family.family, ())):
-            shown = child(held, known, environ)
-            again = look(name, shown, known.families)
-            mine = again.by_family.get(family.family, ())
-            assert what(mine) == what(held)
+    asked = FAMILIES[family]
+    known = look(name, environ, asked)
+    granted = known.by_family.get(family, ())
+    for held in leases(granted):
+        shown = child(held, known, environ)
+        again = look(name, shown, asked)
+        mine = again.by_family.get(family, ())
+        assert what(mine) == what(held)
+        if family == "amd" and held:
+            # PyTorch refuses a longer list in HIP's layer than in ROCr's.
+            layers = [shown[f"{layer}_VISIBLE_DEVICES"] for layer in ("HIP", "ROCR")]
+            assert layers[0].count(",") <= layers[1].count(",")
 
-        # The last worker held all, and has a worker in its turn.
+    if granted:  # the last worker held all, and has a worker in its turn
         nested = child(mine[-1:], again, shown)
-        last = look(name, nested, [family]).by_family.get(family.family, ())
+        last = look(name, nested, asked).by_family.get(family, ())
         assert what(last) == what(mine[-1:])

@@ -89,89 +89,89 @@ def test_save_when_it_runs_then_it_is_locked_and_copied() -> None:
     assert (library.called, library.milliseconds) == (["Lock", "Checkpoint"], 1500)
 
 
+BROKEN = "broken CUDA calls the process failed"
+
+
+def failed(function: str, code: int) -> str:
+    """The words for a function of the driver that has failed."""
+    name = f"cuCheckpointProcess{function}"
+    return f"{name} failed with error {code} (error of kind {code})"
+
+
 @pytest.mark.parametrize(
-    ("state", "faults", "said", "called"),
+    ("verb", "state", "faults", "said", "called"),
     [
-        (CHECKPOINTED, {}, "done", []),
-        (LOCKED, {}, "done", ["Checkpoint"]),
-        (FAILED, {}, "broken CUDA calls the process failed", []),
+        ("save", CHECKPOINTED, {}, "done", ""),
+        ("save", LOCKED, {}, "done", "Checkpoint"),
+        ("save", FAILED, {}, BROKEN, ""),
         (
+            "save",
             -1,
             {},
-            "refused cuCheckpointProcessGetState failed with error 400 (error of kind "
-            "400): maybe it has not used CUDA yet",
-            [],
+            f"refused {failed('GetState', 400)}: maybe it has not used CUDA yet",
+            "",
         ),
         (
+            "save",
             RUNNING,
             {"Lock": (909, RUNNING)},
-            "refused cuCheckpointProcessLock failed with error 909 (error of kind 909)",
-            ["Lock"],
+            f"refused {failed('Lock', 909)}",
+            "Lock",
         ),
         (
+            "save",
             RUNNING,
             {"Checkpoint": (801, LOCKED)},
-            "refused cuCheckpointProcessCheckpoint failed with error 801 (error of "
-            "kind 801)",
-            ["Lock", "Checkpoint", "Unlock"],
+            f"refused {failed('Checkpoint', 801)}",
+            "Lock Checkpoint Unlock",
         ),
         (
+            "save",
             RUNNING,
             {"Checkpoint": (999, FAILED)},
-            "broken cuCheckpointProcessCheckpoint failed with error 999 (error of kind "
-            "999): CUDA calls the process failed",
-            ["Lock", "Checkpoint"],
+            f"broken {failed('Checkpoint', 999)}: CUDA calls the process failed",
+            "Lock Checkpoint",
         ),
         (
+            "save",
             RUNNING,
             {"Checkpoint": (999, LOCKED), "Unlock": (401, LOCKED)},
-            "broken cuCheckpointProcessCheckpoint failed with error 999 (error of kind "
-            "999), and then cuCheckpointProcessUnlock failed with error 401 (error of "
-            "kind 401)",
-            ["Lock", "Checkpoint", "Unlock"],
+            f"broken {failed('Checkpoint', 999)}, and then {failed('Unlock', 401)}",
+            "Lock Checkpoint Unlock",
         ),
-    ],
-)
-def test_save_when_the_driver_answers_then_the_outcome_is_known(
-    state: int, faults: dict[str, tuple[int, int]], said: str, called: list[str]
-) -> None:
-    library = FakeLibrary(state, **faults)
-
-    assert save(Driver(library, 812), 0) == said
-
-    assert library.called == called
-
-
-@pytest.mark.parametrize(
-    ("state", "faults", "said", "called"),
-    [
-        (CHECKPOINTED, {}, "done", ["Restore", "Unlock"]),
-        (LOCKED, {}, "done", ["Unlock"]),
-        (RUNNING, {}, "done", []),
+        ("restore", CHECKPOINTED, {}, "done", "Restore Unlock"),
+        ("restore", LOCKED, {}, "done", "Unlock"),
+        ("restore", RUNNING, {}, "done", ""),
         (
+            "restore",
             CHECKPOINTED,
             {"Restore": (2, CHECKPOINTED)},
-            "refused cuCheckpointProcessRestore failed with error 2 (error of kind 2)",
-            ["Restore"],
+            f"refused {failed('Restore', 2)}",
+            "Restore",
         ),
         (
+            "restore",
             CHECKPOINTED,
             {"Restore": (2, FAILED)},
-            "broken cuCheckpointProcessRestore failed with error 2 (error of kind 2): "
-            "CUDA calls the process failed",
-            ["Restore"],
+            f"broken {failed('Restore', 2)}: CUDA calls the process failed",
+            "Restore",
         ),
-        (FAILED, {}, "broken CUDA calls the process failed", []),
+        ("restore", FAILED, {}, BROKEN, ""),
     ],
 )
-def test_restore_when_the_driver_answers_then_the_outcome_is_known(
-    state: int, faults: dict[str, tuple[int, int]], said: str, called: list[str]
+def test_driver_when_it_answers_then_the_outcome_is_known(
+    verb: str,
+    state: int,
+    faults: dict[str, tuple[int, int]],
+    said: str,
+    called: str,
 ) -> None:
     library = FakeLibrary(state, **faults)
+    driver = Driver(library, 812)
 
-    assert restore(Driver(library, 812)) == said
+    assert (save(driver, 0) if verb == "save" else restore(driver)) == said
 
-    assert library.called == called
+    assert library.called == called.split()
 
 
 def test_main_when_there_is_no_driver_or_an_old_one_then_refused(

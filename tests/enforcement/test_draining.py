@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from helpers.occupants import GIB, UUID, alive, gone, occupant
 
 from actorlib._enforcement.draining import (
@@ -16,66 +17,33 @@ from actorlib._enforcement.gpu_processes import Listed, Occupants
 ENDED = 100.0
 
 
-class Room:
-    """One worker that has ended, another that lives, and the looks at both."""
+@pytest.mark.parametrize(
+    ("before", "listed", "left"),
+    [
+        ([], [], []),
+        ([], [gone(812)], [812]),
+        ([], [gone(812, None)], [812]),  # of which nobody knows the memory
+        ([], [gone(900), alive(901, 900), alive(77)], []),  # others
+        # A child that was seen while it lived, and one that came with the end.
+        ([alive(812), alive(813, 812)], [gone(813)], [813]),
+        ([alive(812)], [gone(814)], [814]),
+        # One that could not be seen before the end, and one of the other worker.
+        ([alive(812), gone(4242)], [gone(812), gone(4242)], [812]),
+        ([alive(905, 900)], [gone(900), gone(905)], []),
+    ],
+)
+def test_holders_when_a_worker_has_ended_then_its_processes_that_are_listed(
+    before: list[Listed], listed: list[Listed], left: list[int]
+) -> None:
+    ended, other = occupant(812), occupant(900)
+    occupants = Occupants()
+    occupants.enter("ended", ended)
+    occupants.enter("other", other)
+    if before:
+        occupants.note({UUID: tuple(before)}, ENDED - 1)
+    occupants.note({UUID: tuple(listed)}, ENDED + 1)
 
-    def __init__(self) -> None:
-        self.ended, self.other = occupant(812), occupant(900)
-        self.occupants = Occupants()
-        self.occupants.enter("ended", self.ended)
-        self.occupants.enter("other", self.other)
-
-    def look(self, *listed: Listed, at: float = ENDED + 1) -> list[int]:
-        """The processes that are waited for after one more look."""
-        self.occupants.note({UUID: listed}, at)
-        found = holders(self.ended, self.occupants, ENDED)
-        return [holder.pid for holder in found]
-
-
-def test_holders_when_nothing_is_listed_then_none() -> None:
-    assert Room().look() == []
-
-
-def test_holders_when_the_worker_is_still_listed_then_it_is() -> None:
-    assert Room().look(gone(812)) == [812]
-
-
-def test_holders_when_others_are_on_the_device_then_they_are_not() -> None:
-    assert Room().look(gone(900), alive(901, 900), alive(77)) == []
-
-
-def test_holders_when_a_child_was_seen_while_it_lived_then_it_is() -> None:
-    room = Room()
-    room.look(alive(812), alive(813, 812), at=ENDED - 1)
-
-    assert room.look(gone(813)) == [813]
-
-
-def test_holders_when_nobody_saw_it_and_it_came_with_the_end_then_it_is() -> None:
-    room = Room()
-    room.look(alive(812), at=ENDED - 1)
-
-    assert room.look(gone(814)) == [814]
-
-
-def test_holders_when_it_could_not_be_seen_before_the_end_then_it_is_not() -> None:
-    room = Room()
-    room.look(alive(812), gone(4242), at=ENDED - 1)
-
-    assert room.look(gone(812), gone(4242)) == [812]
-
-
-def test_holders_when_it_is_of_another_that_drains_then_it_is_not() -> None:
-    room = Room()
-    room.look(alive(905, 900), at=ENDED - 1)
-
-    assert room.look(gone(900), gone(905)) == []
-
-
-def test_holders_when_the_memory_is_unknown_then_it_is_waited_for_all_the_same() -> (
-    None
-):
-    assert Room().look(gone(812, None)) == [812]
+    assert [each.pid for each in holders(ended, occupants, ENDED)] == left
 
 
 def test_words_when_something_is_left_then_who_and_how_much() -> None:

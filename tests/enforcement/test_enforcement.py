@@ -15,7 +15,6 @@ from actorlib._enforcement.tiers import INLINE
 from actorlib._features.runtime import make_tiers
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.kinds import KINDS, UNITS
-from actorlib._options.resources import Resources
 from actorlib._options.runtime_options import RuntimeOptions
 from actorlib._options.shares import ActorShare, DeviceShare
 from actorlib.accelerators import Device, Inventory, Lease, Share
@@ -71,15 +70,14 @@ def test_start_when_no_device_can_have_the_default_then_it_is_refused() -> None:
         opened(NVIDIA, default="mps")
 
 
-def test_start_when_one_device_can_have_the_default_then_it_goes_on() -> None:
-    assert opened(FOREIGN, NVIDIA, default="frameworks").default == "frameworks"
-
-
-@pytest.mark.parametrize("devices", [(), (CHIP,)])
-def test_start_when_nothing_can_be_shared_then_nothing_is_refused(
-    devices: tuple[Device, ...],
+@pytest.mark.parametrize(
+    ("devices", "default"),
+    [((FOREIGN, NVIDIA), "frameworks"), ((), "mps"), ((CHIP,), "mps")],
+)
+def test_start_when_one_device_can_have_the_default_or_none_is_shared_then_it_goes_on(
+    devices: tuple[Device, ...], default: str
 ) -> None:
-    assert opened(*devices, default="mps").default == "mps"
+    assert opened(*devices, default=default).default == default
 
 
 @pytest.mark.parametrize("devices", [(), (NVIDIA,)])
@@ -112,21 +110,24 @@ def test_actor_when_no_device_of_its_kind_can_have_it_then_it_is_refused() -> No
     )
 
 
-def test_actor_when_it_asks_bytes_of_a_gpu_then_refused_as_a_part_of_one() -> None:
-    options = ActorOptions(gpu_memory="10GiB", enforcement="mps")
-
-    said = opened(FOREIGN).refusal("Model", options, options.request)
-    assert said is not None
-    assert "Model asks enforcement='mps', which cannot be had" in said
-
-
-@pytest.mark.parametrize("said", [{"num_gpus": 1}, {"num_cpus": 1}])
-def test_actor_when_it_asks_for_no_part_then_nothing_is_refused(
-    said: dict[str, Any],
+@pytest.mark.parametrize(
+    ("asked", "is_part"),
+    [
+        ({"gpu_memory": "10GiB"}, True),
+        ({"num_gpus": 1}, False),
+        ({"num_cpus": 1}, False),
+        ({"resources": {"licence": 0.5}}, False),
+    ],
+)
+def test_actor_when_it_asks_for_a_part_of_a_device_then_and_only_then_refused(
+    asked: dict[str, Any], *, is_part: bool
 ) -> None:
-    options = ActorOptions(enforcement="mps", **said)
+    options = ActorOptions(enforcement="mps", **asked)
 
-    assert opened(NVIDIA).refusal("Model", options, options.request) is None
+    said = opened(NVIDIA).refusal("Model", options, options.request) or ""
+
+    assert ("Model asks enforcement='mps', which cannot be had" in said) is is_part
+    assert bool(said) is is_part
 
 
 def test_actor_when_placed_where_it_cannot_be_had_then_it_is_refused_there() -> None:
@@ -221,23 +222,21 @@ def test_share_when_shown_then_it_says_what_holds_and_why_nothing_stronger() -> 
     )
 
 
-def test_share_when_whole_then_nothing_is_needed() -> None:
-    (share,) = opened(NVIDIA).shown(lease_of(NVIDIA, UNITS), PLAIN, {}).devices
+@pytest.mark.parametrize(
+    ("units", "is_inline", "why"),
+    [
+        (UNITS, False, "the whole device is held by one actor"),
+        (UNITS // 2, True, INLINE),
+    ],
+)
+def test_share_when_nothing_holds_then_it_says_why(
+    units: int, why: str, *, is_inline: bool
+) -> None:
+    enforcement = opened(NVIDIA, is_inline=is_inline)
+    (share,) = enforcement.shown(lease_of(NVIDIA, units), PLAIN, {}).devices
 
-    assert (share.units, share.enforced_by) == (1.0, "off")
-    assert share.not_stronger_because == ("the whole device is held by one actor")
-
-
-def test_share_when_inline_then_it_says_that_nothing_holds() -> None:
-    (share,) = opened(NVIDIA, is_inline=True).shown(lease_of(NVIDIA), PLAIN, {}).devices
-
-    assert (share.enforced_by, share.not_stronger_because) == ("off", INLINE)
-
-
-def test_request_when_of_other_kinds_then_it_is_no_matter() -> None:
-    request = Resources.of({"licence": UNITS // 2})
-
-    assert opened(NVIDIA).refusal("Model", asks(enforcement="mps"), request) is None
+    assert (share.units, share.enforced_by) == (units / UNITS, "off")
+    assert share.not_stronger_because == why
 
 
 # What is not installed.

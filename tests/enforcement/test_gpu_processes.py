@@ -22,49 +22,33 @@ def test_merged_when_nobody_says_how_much_then_that_is_unknown() -> None:
     assert merged([[(1, None)], [(1, None)]]) == {1: None}
 
 
-def test_owns_when_it_is_the_worker_then_also_after_its_end() -> None:
+@pytest.mark.parametrize(
+    ("seen", "listed", "is_own"),
+    [
+        (None, alive(812), True),
+        (None, gone(812), True),
+        (None, alive(900, 812), True),  # a child, or of its session
+        (None, alive(900, 880, 870, 812), True),
+        (None, alive(900, 1, 77), False),
+        (None, gone(900), False),
+        # A child is remembered, until another process has its number.
+        (alive(900, 812), gone(900), True),
+        (alive(900, 812, began=5), alive(900, 1, began=5), True),
+        (alive(900, 812, began=5), alive(900, 1, began=6), False),
+    ],
+)
+def test_owns_when_a_process_is_listed_then_its_lineage_says_it(
+    seen: Listed | None, listed: Listed, *, is_own: bool
+) -> None:
     worker = occupant(812)
+    if seen is not None:
+        worker.note(seen)
 
-    assert worker.owns(alive(812))
-    assert worker.owns(gone(812))
+    assert worker.owns(listed) is is_own
 
 
 def test_owns_when_the_worker_has_no_number_yet_then_nothing() -> None:
     assert not occupant(0).owns(gone(0))
-
-
-@pytest.mark.parametrize("lineage", [{812, 900}, {900, 880, 870, 812}])
-def test_owns_when_it_descends_or_has_the_session_then_it_is_its_own(
-    lineage: set[int],
-) -> None:
-    assert occupant(812).owns(alive(900, *lineage))
-
-
-def test_owns_when_its_parents_are_others_then_not() -> None:
-    assert not occupant(812).owns(alive(900, 1, 77))
-
-
-def test_owns_when_it_was_seen_and_is_gone_then_it_is_remembered() -> None:
-    worker = occupant(812)
-    worker.note(alive(900, 812))
-
-    assert worker.owns(gone(900))
-
-
-def test_owns_when_it_was_seen_and_has_other_parents_now_then_it_is_remembered() -> (
-    None
-):
-    worker = occupant(812)
-    worker.note(alive(900, 812, began=5))
-
-    assert worker.owns(alive(900, 1, began=5))
-
-
-def test_owns_when_its_number_is_anothers_now_then_not() -> None:
-    worker = occupant(812)
-    worker.note(alive(900, 812, began=5))
-
-    assert not worker.owns(alive(900, 1, began=6))
 
 
 def test_name_when_it_is_gone_then_it_is_that_of_its_life() -> None:

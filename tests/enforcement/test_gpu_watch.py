@@ -23,7 +23,7 @@ from actorlib._options.runtime_options import RuntimeOptions
 from actorlib.accelerators import Lease
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from actorlib._enforcement.tiers import Verdict
     from actorlib.accelerators import Share
@@ -106,17 +106,6 @@ async def test_watch_when_it_has_too_much_then_told_once_with_figures(
     assert room.lowered == []
 
 
-async def test_watch_when_it_has_too_much_for_a_moment_then_nobody_is_told(
-    room: Room,
-) -> None:
-    room.enter(812)
-    room.processes.script(UUID, {}, {812: 60 * GIB}, {812: GIB}, {812: 60 * GIB}, {})
-
-    await pass_periods(6.5)
-
-    assert room.told == []
-
-
 async def test_watch_when_nobody_shares_a_device_then_nothing_wakes(
     room: Room,
 ) -> None:
@@ -146,19 +135,34 @@ async def test_watch_when_the_last_has_left_then_it_ends_and_begins_again(
     assert room.looks > looks + 2
 
 
-async def test_watch_when_nobody_says_how_much_then_lowered_once(room: Room) -> None:
-    room.enter(812)
-    room.processes.put(UUID, 812, None)
-
-    await pass_periods(4.5)
-
-    [reason] = room.lowered
-    assert reason == "NVML does not say how much memory processes have on GPU 0"
-    assert room.told == []
+def hide_all(processes: Processes) -> None:
+    """Lists nobody, though memory is in use."""
+    processes.used[UUID] = 30 * GIB
+    for pid in (812, 78):
+        processes.drop(pid)
 
 
-async def test_watch_when_a_process_cannot_be_seen_then_lowered_once(
-    room: Room,
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        (
+            lambda processes: processes.put(UUID, 812, None),
+            ["NVML does not say how much memory processes have on GPU 0"],
+        ),
+        (
+            lambda processes: processes.put(UUID, 4242, GIB),
+            ["pid 4242", "another pid namespace"],
+        ),
+        (hide_all, ["NVML lists no process on a device of which 30 GiB are in"]),
+        (Processes.lose, ["NVML has failed: GPU is lost"]),
+        (
+            lambda processes: processes.going_on.clear(),
+            ["NVML has not answered for 10 s"],
+        ),
+    ],
+)
+async def test_watch_when_shares_cannot_be_judged_any_more_then_lowered_once(
+    room: Room, trouble: Callable[[Processes], None], words: list[str]
 ) -> None:
     room.enter(812)
     room.processes.put(UUID, 812, GIB)
@@ -166,34 +170,13 @@ async def test_watch_when_a_process_cannot_be_seen_then_lowered_once(
     await pass_periods(4.5)
     assert room.lowered == []
 
-    room.processes.put(UUID, 4242, GIB)
-    await pass_periods(13)
-
-    [reason] = room.lowered
-    assert "pid 4242" in reason
-    assert "another pid namespace" in reason
-
-
-async def test_watch_when_the_card_is_lost_then_lowered_and_nothing_is_raised(
-    room: Room,
-) -> None:
-    room.enter(812)
-    await pass_periods(1.5)
-    room.processes.lose()
-
-    await pass_periods(5)
-
-    assert room.lowered == ["NVML has failed: GPU is lost"]
-
-
-async def test_watch_when_nvml_hangs_then_lowered_once(room: Room) -> None:
-    room.enter(812)
-    await pass_periods(1.5)
-    room.processes.going_on.clear()
-
+    trouble(room.processes)
     await pass_periods(30)
 
-    assert room.lowered == ["NVML has not answered for 10 s"]
+    [reason] = room.lowered
+    for each in words:
+        assert each in reason
+    assert room.told == []
 
 
 async def test_who_when_asked_then_what_the_last_look_found(room: Room) -> None:
@@ -209,27 +192,10 @@ async def test_who_when_asked_then_what_the_last_look_found(room: Room) -> None:
     assert room.gpus.who_has_what("nobody") == ""
 
 
-def test_fault_when_nvml_found_nothing_then_said() -> None:
-    host = RecordedHost()
+def test_fault_when_nvml_cannot_list_processes_then_said() -> None:
+    host, wsl = RecordedHost(), RecordedHost(devices={"/dev/dxg": True})
 
     assert processes_fault(host, [half().device]) == ""
     assert "no device" in processes_fault(host, [half(source="/proc").device])
     assert "UUID" in processes_fault(host, [half(uuid=None).device])
-
-
-def test_fault_when_under_wsl_then_said() -> None:
-    host = RecordedHost(devices={"/dev/dxg": True})
-
-    assert "WSL" in processes_fault(host, [half().device])
-
-
-async def test_watch_when_nobody_is_listed_though_memory_is_used_then_lowered_once(
-    room: Room,
-) -> None:
-    room.enter(812)
-    room.processes.used[UUID] = 30 * GIB
-
-    await pass_periods(13)
-
-    [reason] = room.lowered
-    assert reason.startswith("NVML lists no process on a device of which 30 GiB are in")
+    assert "WSL" in processes_fault(wsl, [half().device])

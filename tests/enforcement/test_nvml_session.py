@@ -101,22 +101,6 @@ async def test_look_when_asked_twice_then_by_one_session(asker: Asker) -> None:
     assert len(threads()) == 1
 
 
-async def test_look_when_a_process_is_in_all_lists_then_once(asker: Asker) -> None:
-    asker.processes.put(A, 812, 5)
-    asker.processes.put(A, 812, 9, "Graphics")
-    asker.processes.put(A, 813, None)
-    asker.processes.put(A, 814, 2, "MPSCompute")
-
-    assert await asker.bytes_of() == {812: 9, 813: None, 814: 2}
-
-
-async def test_look_when_of_a_mig_instance_then_by_its_own_uuid(asker: Asker) -> None:
-    asker.processes.put(MIG, 812, 5)
-    asker.processes.put(B, 813, 6)
-
-    assert await asker.bytes_of(MIG) == {812: 5}
-
-
 async def test_look_when_processes_are_here_then_their_lineage_is_told(
     asker: Asker,
 ) -> None:
@@ -132,32 +116,29 @@ async def test_look_when_processes_are_here_then_their_lineage_is_told(
     assert listed[4242].lineage == frozenset()
 
 
-async def test_look_when_the_list_is_too_small_then_it_is_asked_again(
+async def test_look_when_lists_are_missing_or_change_then_each_process_is_told_once(
     asker: Asker,
 ) -> None:
+    asker.processes.put(MIG, 812, 7)
+    asker.processes.put(B, 813, 6)
+    assert await asker.bytes_of(MIG) == {812: 7}  # by the UUID of the instance
+
     asker.processes.put(A, 812, 5)
+    asker.processes.put(A, 812, 9, "Graphics")
+    asker.processes.put(A, 813, None)
+    asker.processes.put(A, 814, 2, "MPSCompute")
+    assert await asker.bytes_of() == {812: 9, 813: None, 814: 2}
+
     asker.processes.fail("INSUFFICIENT_SIZE", times=3)
+    assert await asker.bytes_of() == {812: 9, 813: None, 814: 2}
 
-    assert await asker.bytes_of() == {812: 5}
+    asker.processes.is_older = True  # it knows the lists by older names
+    assert await asker.bytes_of() == {812: 9, 813: None, 814: 2}
 
-
-@pytest.mark.parametrize("name", ["Graphics", "MPSCompute"])
-async def test_look_when_a_list_is_not_supported_then_the_others_tell(
-    asker: Asker, name: str
-) -> None:
-    asker.processes.put(A, 812, 5)
-    asker.processes.unsupported.add(name)
-
-    assert await asker.bytes_of() == {812: 5}
-
-
-async def test_look_when_the_driver_is_older_then_by_the_older_name(
-    asker: Asker,
-) -> None:
-    asker.processes.put(A, 812, 5)
-    asker.processes.is_older = True
-
-    assert await asker.bytes_of() == {812: 5}
+    asker.processes.unsupported.add("Graphics")
+    assert await asker.bytes_of() == {812: 5, 813: None, 814: 2}
+    asker.processes.unsupported.add("MPSCompute")
+    assert await asker.bytes_of() == {812: 5, 813: None}
 
 
 async def test_look_when_no_list_is_supported_then_the_session_is_over(

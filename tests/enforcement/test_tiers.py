@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from helpers.tiers import all_tiers, chosen, why_not
 from hypothesis import given
@@ -12,6 +14,9 @@ from actorlib._options.kinds import UNITS
 from actorlib._options.shares import ENFORCEMENTS
 from actorlib.accelerators import Device, Share
 from actorlib.exceptions import EnforcementRefused
+
+if TYPE_CHECKING:
+    from actorlib._enforcement.tiers import Tier
 
 GIB = 2**30
 EVERYTHING = all_tiers()
@@ -40,33 +45,34 @@ def test_words_when_listed_then_they_are_those_that_users_write() -> None:
     assert list(TIERS) == [tier.word for tier in EVERYTHING]
 
 
-def test_auto_when_processes_are_seen_then_the_watchdog_is_chosen() -> None:
-    choice = chosen("auto", half(), EVERYTHING)
-
-    assert choice.tier.word == "watchdog"
-    assert choice.not_stronger_because == (
-        "mps, cgroup: to be had by name alone, as it changes how programs run"
-    )
+BY_NAME = "to be had by name alone, as it changes how programs run"
 
 
-def test_auto_when_processes_are_not_seen_then_frameworks_are_and_it_says_why() -> None:
-    choice = chosen("auto", half(), all_tiers(unlisted="no list"))
+@pytest.mark.parametrize(
+    ("family", "tiers", "word", "why"),
+    [
+        ("nvidia", EVERYTHING, "watchdog", f"mps, cgroup: {BY_NAME}"),
+        (
+            "nvidia",
+            all_tiers(unlisted="no list"),
+            "frameworks",
+            f"watchdog: no list; mps, cgroup: {BY_NAME}",
+        ),
+        (
+            "foo",
+            NOTHING,
+            "off",
+            "frameworks: no framework is known that takes a limit for foo devices; "
+            "watchdog, mps, cgroup: GPU 0 is not an NVIDIA device",
+        ),
+    ],
+)
+def test_auto_when_tiers_are_there_then_the_strongest_is_chosen_and_it_says_why(
+    family: str, tiers: list[Tier], word: str, why: str
+) -> None:
+    choice = chosen("auto", half(gpu(family)), tiers)
 
-    assert choice.tier.word == "frameworks"
-    assert choice.not_stronger_because == (
-        "watchdog: no list; mps, cgroup: to be had by name alone, as it changes how "
-        "programs run"
-    )
-
-
-def test_auto_when_nothing_can_be_had_then_every_reason_is_given() -> None:
-    choice = chosen("auto", half(gpu("foo")), NOTHING)
-
-    assert choice.tier.word == "off"
-    assert choice.not_stronger_because == (
-        "frameworks: no framework is known that takes a limit for foo devices; "
-        "watchdog, mps, cgroup: GPU 0 is not an NVIDIA device"
-    )
+    assert (choice.tier.word, choice.not_stronger_because) == (word, why)
 
 
 def test_off_when_asked_then_nothing_is_done() -> None:
@@ -86,46 +92,29 @@ def test_tier_when_named_and_there_then_it_is_chosen(word: str) -> None:
     assert (choice.not_stronger_because == "") == (word == "cgroup")
 
 
-@pytest.mark.parametrize(
-    ("word", "why"),
-    [("watchdog", "no list"), ("mps", "no daemon"), ("cgroup", "an old driver")],
-)
-def test_tier_when_named_and_not_there_then_it_is_refused_with_the_reason(
-    word: str, why: str
-) -> None:
-    with pytest.raises(EnforcementRefused, match=f"^{why}$"):
-        chosen(word, half(), NOTHING)
+PART, NAMELESS = gpu(parent="GPU-1"), gpu(uuid=None)
 
 
 @pytest.mark.parametrize(
-    ("device", "why"),
+    ("word", "device", "tiers", "why"),
     [
-        (gpu("amd"), "GPU 0 is not an NVIDIA device"),
-        (gpu(logical=True), "GPU 0 was declared, not found"),
-        (gpu(memory=None), "the memory of GPU 0 is unknown"),
+        ("watchdog", gpu(), NOTHING, "no list"),
+        ("mps", gpu(), NOTHING, "no daemon"),
+        ("cgroup", gpu(), NOTHING, "an old driver"),
+        ("watchdog", gpu("amd"), EVERYTHING, "GPU 0 is not an NVIDIA device"),
+        ("watchdog", gpu(logical=True), EVERYTHING, "GPU 0 was declared, not found"),
+        ("watchdog", gpu(memory=None), EVERYTHING, "the memory of GPU 0 is unknown"),
+        ("mps", PART, EVERYTHING, "GPU 0 is a part of a card"),
+        ("cgroup", PART, EVERYTHING, "GPU 0 is a part of a card"),
+        ("mps", NAMELESS, EVERYTHING, "the UUID of GPU 0 is unknown"),
+        ("cgroup", NAMELESS, EVERYTHING, "the UUID of GPU 0 is unknown"),
     ],
 )
-def test_watchdog_when_the_device_does_not_allow_it_then_it_is_refused(
-    device: Device, why: str
+def test_tier_when_named_and_not_there_then_it_is_refused_with_the_reason(
+    word: str, device: Device, tiers: list[Tier], why: str
 ) -> None:
     with pytest.raises(EnforcementRefused, match=why):
-        chosen("watchdog", half(device), EVERYTHING)
-
-
-@pytest.mark.parametrize("word", ["mps", "cgroup"])
-def test_part_of_a_card_when_mps_or_cgroup_is_named_then_it_is_refused(
-    word: str,
-) -> None:
-    with pytest.raises(EnforcementRefused, match="GPU 0 is a part of a card"):
-        chosen(word, half(gpu(parent="GPU-1")), EVERYTHING)
-
-
-@pytest.mark.parametrize("word", ["mps", "cgroup"])
-def test_card_without_uuid_when_mps_or_cgroup_is_named_then_it_is_refused(
-    word: str,
-) -> None:
-    with pytest.raises(EnforcementRefused, match="the UUID of GPU 0 is unknown"):
-        chosen(word, half(gpu(uuid=None)), EVERYTHING)
+        chosen(word, half(device), tiers)
 
 
 reasons = st.sampled_from(["", "because"])
@@ -158,8 +147,3 @@ def test_choice_when_made_then_it_can_be_had_and_says_why_nothing_stronger(
     assert tier.word == "off" or not whys[tier.word]
     assert tier.word in ("off", "frameworks", "watchdog", asked)
     assert bool(because) == (tier.word != "cgroup")
-
-
-def test_mps_when_the_uuid_is_unknown_then_it_is_refused() -> None:
-    with pytest.raises(EnforcementRefused, match="UUID of GPU 0 is unknown"):
-        chosen("mps", half(gpu(uuid=None)), EVERYTHING)

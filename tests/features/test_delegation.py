@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from helpers.cgroups import OWNER, Group, Kernel
 from helpers.host import RecordedHost
@@ -14,111 +16,130 @@ from actorlib._features.cgroups.delegation import (
     own_origin,
 )
 
+if TYPE_CHECKING:
+    from actorlib.accelerators import Host
 
-def test_delegation_when_the_own_cgroup_may_be_written_then_it_is_the_base() -> None:
-    assert find_delegation(Kernel()) == Delegation(
-        f"{ROOT}/app", {"memory": "", "cpu": ""}
-    )
-
-
-def test_delegation_at_the_root_of_a_container_then_that_is_the_base() -> None:
-    kernel = Kernel("/", Group(procs=[OWNER]))
-    assert find_delegation(kernel) == Delegation(ROOT, {"memory": "", "cpu": ""})
+FREE = {"memory": "", "cpu": ""}
 
 
-def test_delegation_when_a_child_is_there_too_then_it_is_ours_to_move() -> None:
-    kernel = Kernel(base=Group(procs=[OWNER, 101, 102]))
-    kernel.parents |= {101: OWNER, 102: 101}
-    assert not any(find_delegation(kernel).faults.values())
+def kernel(
+    path: str = "/app",
+    *,
+    parents: dict[int, int] | None = None,
+    own: str = "",
+    **base: object,
+) -> Kernel:
+    """A kernel whose program is in a cgroup like this."""
+    made = Kernel(path, Group(**{"procs": [OWNER], **base}))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # fields of a group
+    made.parents |= parents or {}
+    made.own = own or made.own
+    return made
 
 
-def test_delegation_when_a_shell_is_there_too_then_it_is_named_with_a_way_out() -> None:
-    kernel = Kernel(base=Group(procs=[50, OWNER]))
-    kernel.parents |= {50: 1, OWNER: 50}
-    fault = find_delegation(kernel).faults["memory"]
-    assert "pid 50 (p50)" in fault
-    assert "Delegate=yes" in fault
+def moved() -> Kernel:
+    """One in which room was made before: the program is in a leaf of its own."""
+    made = kernel(procs=[], enabled={"memory", "cpu"}, own="/app/actorlib-100-7-owner")
+    made.groups[f"{ROOT}{made.own}"] = Group(procs=[OWNER])
+    return made
 
 
-def test_delegation_when_a_process_is_of_outside_then_it_is_in_the_way() -> None:
-    kernel = Kernel(base=Group(procs=[0, OWNER]))  # 0: another pid namespace
-    assert "pid 0 (unknown)" in find_delegation(kernel).faults["cpu"]
-
-
-def test_delegation_at_the_root_of_the_machine_then_nobody_is_in_the_way() -> None:
-    kernel = Kernel("/", Group(kind=None, procs=[1, 2, OWNER]))
-    kernel.parents |= {1: 0, 2: 0}
-    assert find_delegation(kernel) == Delegation(
-        ROOT, {"memory": "", "cpu": ""}, is_root=True
-    )
-
-
-def test_delegation_when_room_was_made_before_then_the_base_is_above() -> None:
-    kernel = Kernel(base=Group(enabled={"memory", "cpu"}))
-    kernel.own = "/app/actorlib-100-7-owner"
-    kernel.groups[f"{ROOT}{kernel.own}"] = Group(procs=[OWNER])
-    assert find_delegation(kernel) == Delegation(
-        f"{ROOT}/app", {"memory": "", "cpu": ""}
-    )
-
-
-def test_delegation_inside_of_a_workers_leaf_then_its_limits_are_not_left() -> None:
-    kernel = Kernel("/app/actorlib-50-7-abc-1", Group(procs=[50, OWNER]))
-    kernel.parents |= {50: 1, OWNER: 50}
-    assert "pid 50" in find_delegation(kernel).faults["memory"]
-
-
-def test_delegation_when_one_controller_is_there_then_the_other_is_named() -> None:
-    kernel = Kernel(base=Group(("memory", "pids"), procs=[OWNER]))
-    faults = find_delegation(kernel).faults
-    assert not faults["memory"]
-    assert "the cpu controller was not delegated" in faults["cpu"]
-    assert "memory pids" in faults["cpu"]
-
-
-@pytest.mark.parametrize("closed", ["", "cgroup.procs", "cgroup.subtree_control"])
-def test_delegation_when_it_may_not_be_written_then_it_was_not_delegated(
-    closed: str,
+@pytest.mark.parametrize(
+    ("here", "base", "is_root"),
+    [
+        pytest.param(kernel(), f"{ROOT}/app", False, id="own"),
+        pytest.param(kernel("/"), ROOT, False, id="root of a container"),
+        pytest.param(
+            kernel(procs=[OWNER, 101, 102], parents={101: OWNER, 102: 101}),
+            f"{ROOT}/app",
+            False,
+            id="with children, which are ours to move",
+        ),
+        pytest.param(
+            kernel("/", kind=None, procs=[1, 2, OWNER], parents={1: 0, 2: 0}),
+            ROOT,
+            True,
+            id="root of the machine, where nobody is in the way",
+        ),
+        pytest.param(moved(), f"{ROOT}/app", False, id="room was made before"),
+    ],
+)
+def test_delegation_when_the_cgroup_may_be_written_then_it_is_the_base(
+    here: Kernel, base: str, *, is_root: bool
 ) -> None:
-    kernel = Kernel(base=Group(procs=[OWNER], closed={closed}))
-    fault = find_delegation(kernel).faults["memory"]
-    assert "may not be written" in fault
-    assert "systemd-run" in fault
+    assert find_delegation(here) == Delegation(base, FREE, is_root=is_root)
 
 
-@pytest.mark.parametrize("kind", ["threaded", "domain threaded", "domain invalid"])
-def test_delegation_when_the_cgroup_is_threaded_then_memory_has_no_limits(
-    kind: str,
+@pytest.mark.parametrize(
+    ("here", "controller", "words"),
+    [
+        (
+            kernel(procs=[50, OWNER], parents={50: 1, OWNER: 50}),
+            "memory",
+            ["pid 50 (p50)", "Delegate=yes"],
+        ),
+        # A process of another pid namespace.
+        (kernel(procs=[0, OWNER]), "cpu", ["pid 0 (unknown)"]),
+        # In a worker's leaf, whose limits are not left.
+        (
+            kernel(
+                "/app/actorlib-50-7-abc-1",
+                procs=[50, OWNER],
+                parents={50: 1, OWNER: 50},
+            ),
+            "memory",
+            ["pid 50"],
+        ),
+        (
+            kernel(controllers=("memory", "pids")),
+            "cpu",
+            ["the cpu controller was not delegated", "memory pids"],
+        ),
+        *(
+            (kernel(closed={name}), "memory", ["may not be written", "systemd-run"])
+            for name in ("", "cgroup.procs", "cgroup.subtree_control")
+        ),
+        *(
+            (kernel(kind=kind), "memory", [kind])
+            for kind in ("threaded", "domain threaded", "domain invalid")
+        ),
+        *(
+            (kernel(own=path), "memory", ["cannot be seen here"])
+            for path in ("/../other", "/not/there")
+        ),
+        (
+            RecordedHost(files={"/proc/self/cgroup": "4:memory:/x\n0::/\n"}),
+            "memory",
+            ["v2 is not mounted"],
+        ),
+        (
+            RecordedHost(
+                files={
+                    f"{ROOT}/cgroup.controllers": "",
+                    "/proc/self/cgroup": "4:memory:/x\n",
+                }
+            ),
+            "cpu",
+            ["names no cgroup"],
+        ),
+        (RecordedHost(system="darwin"), "cpu", ["only Linux has cgroups"]),
+    ],
+)
+def test_delegation_when_there_is_none_then_it_says_why_and_what_to_do(
+    here: Host, controller: str, words: list[str]
 ) -> None:
-    kernel = Kernel(base=Group(procs=[OWNER], kind=kind))
-    assert kind in find_delegation(kernel).faults["memory"]
+    fault = find_delegation(here).faults[controller]
+    for each in words:
+        assert each in fault
 
 
-@pytest.mark.parametrize("path", ["/../other", "/not/there"])
-def test_delegation_when_the_cgroup_cannot_be_seen_then_it_says_so(path: str) -> None:
-    kernel = Kernel()
-    kernel.own = path
-    assert "cannot be seen here" in find_delegation(kernel).faults["memory"]
-
-
-def test_delegation_when_cgroups_are_of_version_1_then_it_says_so() -> None:
-    host = RecordedHost(files={"/proc/self/cgroup": "4:memory:/x\n0::/\n"})
-    assert "v2 is not mounted" in find_delegation(host).faults["memory"]
-
-
-def test_delegation_when_there_is_no_line_for_version_2_then_it_says_so() -> None:
-    files = {f"{ROOT}/cgroup.controllers": "", "/proc/self/cgroup": "4:memory:/x\n"}
-    assert "names no cgroup" in find_delegation(RecordedHost(files=files)).faults["cpu"]
-
-
-def test_delegation_when_it_is_no_linux_then_it_says_so() -> None:
-    host = RecordedHost(system="darwin")
-    assert find_delegation(host).faults["cpu"] == "only Linux has cgroups"
+def test_delegation_when_one_controller_is_missing_then_the_other_is_there() -> None:
+    here = kernel(controllers=("memory", "pids"))
+    assert not find_delegation(here).faults["memory"]
 
 
 def test_ours_when_a_process_has_just_ended_then_it_is_in_nobodys_way() -> None:
-    kernel = Kernel(base=Group(procs=[OWNER, 999]))
-    assert ours(kernel, kernel.base, OWNER) == ([OWNER, 999], [])
+    here = kernel(procs=[OWNER, 999])
+    assert ours(here, here.base, OWNER) == ([OWNER, 999], [])
 
 
 def test_origin_when_a_process_is_gone_then_it_is_none() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import ModuleType
+from typing import Any
 
 import pytest
 from helpers.cgroups import (
@@ -69,82 +70,65 @@ def of(uuid: str, units: int = UNITS // 2) -> Share:
 # Whether it can be had.
 
 
-async def test_fault_when_all_is_there_then_none() -> None:
-    machine = Machine()
-
-    assert device_cgroup_fault(machine.kernel) == ""
-    assert machine.nvml.open == 0
-
-
-async def test_fault_when_this_is_not_root_then_it_says_who_it_is() -> None:
-    machine = Machine()
-    machine.kernel.user = 1000
-
-    assert device_cgroup_fault(machine.kernel) == (
-        "the driver lets only root limit the memory of devices, and this is user 1000"
-    )
-
-
-async def test_fault_when_nvidia_ml_py_is_old_then_it_says_which_is_not() -> None:
-    machine = Machine()
-    machine.kernel.sdks["pynvml"] = ModuleType("pynvml")
-
-    assert device_cgroup_fault(machine.kernel) == (
-        "this nvidia-ml-py has no nvmlDeviceSetMemoryLimits_v1: 13.615.71 has"
-    )
-
-
-async def test_fault_when_nothing_was_delegated_then_it_says_so() -> None:
-    machine = Machine(base=Group(procs=[OWNER], closed={"cgroup.procs"}))
-
-    assert "may not be written" in device_cgroup_fault(machine.kernel)
-
-
-async def test_fault_when_no_controller_was_delegated_then_none() -> None:
-    assert device_cgroup_fault(Machine(base=Group((), procs=[OWNER])).kernel) == ""
-
-
-@pytest.mark.parametrize("driver", [OLD_DRIVER, "unknown"])
-async def test_fault_when_the_driver_is_old_then_it_says_which_is_not(
-    driver: str,
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, ""),
+        ({"base": Group((), procs=[OWNER])}, ""),  # no controller is needed
+        (
+            {"user": 1000},
+            "the driver lets only root limit the memory of devices, and this is user "
+            "1000",
+        ),
+        (
+            {"nvml": ModuleType("pynvml")},
+            "this nvidia-ml-py has no nvmlDeviceSetMemoryLimits_v1: 13.615.71 has",
+        ),
+        ({"base": Group(procs=[OWNER], closed={"cgroup.procs"})}, "not be written"),
+        (
+            {"driver": OLD_DRIVER},
+            f"the driver is {OLD_DRIVER}, and limits memory by cgroup from 615 on",
+        ),
+        (
+            {"driver": "unknown"},
+            "the driver is unknown, and limits memory by cgroup from 615 on",
+        ),
+        (
+            {"nvml": FakeNvml(broken="DRIVER_NOT_LOADED")},
+            "NVML does not say which driver this is: Driver Not Loaded",
+        ),
+    ],
+)
+async def test_fault_when_something_is_missing_then_it_says_which(
+    changes: dict[str, Any], why: str
 ) -> None:
-    assert device_cgroup_fault(Machine(driver).kernel) == (
-        f"the driver is {driver}, and limits memory by cgroup from 615 on"
-    )
+    rest = {name: changes[name] for name in changes.keys() & {"driver", "base"}}
+    machine = Machine(**rest)
+    machine.kernel.user = changes.get("user", 0)
+    machine.kernel.sdks["pynvml"] = changes.get("nvml", machine.nvml)
 
+    fault = device_cgroup_fault(machine.kernel)
 
-async def test_fault_when_nvml_does_not_start_then_it_says_so() -> None:
-    machine = Machine()
-    machine.kernel.sdks["pynvml"] = FakeNvml(broken="DRIVER_NOT_LOADED")
-
-    assert device_cgroup_fault(machine.kernel) == (
-        "NVML does not say which driver this is: Driver Not Loaded"
-    )
+    assert (why in fault) if why else not fault
+    assert machine.nvml.open == 0
 
 
 # Workers.
-
-
-async def test_worker_when_it_may_begin_then_its_leaf_has_its_share() -> None:
-    machine = Machine()
-
-    leaf = await machine.limit(1, of(A))
-
-    assert machine.limits.set == {(A, leaf): (40 * GIB, 40 * GIB)}
-    await machine.cgroups.aclose()
-    assert machine.nvml.open == 0
 
 
 async def test_worker_when_it_is_gone_then_nothing_is_kept_and_its_leaf_is_gone() -> (
     None
 ):
     machine = Machine()
-    await machine.limit(1, of(A), of(B, UNITS // 4))
+    leaf = await machine.limit(1, of(A), of(B, UNITS // 4))
+    limits = {(A, leaf): (40 * GIB, 40 * GIB), (B, leaf): (20 * GIB, 20 * GIB)}
+    assert machine.limits.set == limits
 
     machine.cgroups.remove(1)
     await machine.cgroups.aclose()
 
     assert (machine.leaves, machine.limits.set) == (set(), {})
+    assert machine.nvml.open == 0
     assert not machine.limits.leaked
 
 
@@ -183,26 +167,25 @@ async def test_worker_when_the_driver_refuses_then_it_must_not_begin() -> None:
     assert machine.leaves == set()
 
 
-async def test_worker_when_one_was_refused_then_the_next_may_begin() -> None:
+@pytest.mark.parametrize(
+    ("trouble", "why"),
+    [("UNKNOWN", "Unknown Error"), ("DRIVER_NOT_LOADED", "Driver Not Loaded")],
+)
+async def test_worker_when_one_was_refused_then_the_next_may_begin(
+    trouble: str, why: str
+) -> None:
     machine = Machine()
-    machine.limits.troubles.append("UNKNOWN")
-    with pytest.raises(EnforcementRefused, match="Unknown Error"):
-        await machine.limit(1, of(A))
-
-    assert await machine.limit(2, of(A))
-    await machine.cgroups.aclose()
-    assert machine.leaves == set()
-
-
-async def test_worker_when_nvml_does_not_start_then_it_must_not_begin() -> None:
-    machine = Machine()
-    machine.kernel.sdks["pynvml"] = FakeNvml(broken="DRIVER_NOT_LOADED")
-    with pytest.raises(EnforcementRefused, match="Driver Not Loaded"):
+    if trouble == "UNKNOWN":
+        machine.limits.troubles.append(trouble)
+    else:
+        machine.kernel.sdks["pynvml"] = FakeNvml(broken=trouble)
+    with pytest.raises(EnforcementRefused, match=why):
         await machine.limit(1, of(A))
 
     machine.kernel.sdks["pynvml"] = machine.nvml
     assert await machine.limit(2, of(A))
     await machine.cgroups.aclose()
+    assert machine.leaves == set()
 
 
 @pytest.mark.memory

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Written = Callable[..., None]
 
 LIMITS = {"torch.cuda": 0.25, "tensorflow": 9000.0}
+TOLD = ["init", "0: 0.25", "1: 0.25", "allocated"]
 
 
 @pytest.fixture
@@ -46,56 +47,55 @@ def imported(name: str) -> Any:
     return importlib.import_module(name)
 
 
+def used_torch() -> list[str]:
+    """What PyTorch was told until its first use."""
+    torch = imported("torch")
+    torch.cuda.empty()
+    log: list[str] = torch.cuda.log
+    return log
+
+
+def in_threads(work: Callable[..., object], *args: object) -> None:
+    """Has eight threads do the same."""
+    threads = [threading.Thread(target=work, args=args) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 # PyTorch.
 
 
-def test_torch_when_first_used_then_the_fraction_was_set_before(
-    written: Written,
+@pytest.mark.parametrize(("part", "other"), [("cuda", "xpu"), ("xpu", "cuda")])
+def test_torch_when_first_used_then_the_fraction_of_that_part_was_set_before(
+    written: Written, part: str, other: str
 ) -> None:
     written(TORCH)
-    prepare({"torch.cuda": 0.25})
+    prepare({f"torch.{part}": 0.25})
 
     torch = imported("torch")
-    torch.cuda.empty()
+    devices = getattr(torch, part)
+    assert not devices.is_initialized()  # no device comes up before
+    assert devices.log == []
+    devices.empty()
 
-    assert torch.cuda.log == ["init", "0: 0.25", "1: 0.25", "allocated"]
-    assert torch.xpu.log == []
-
-
-def test_torch_when_never_used_then_no_device_comes_up(written: Written) -> None:
-    written(TORCH)
-    prepare(LIMITS)
-
-    torch = imported("torch")
-
-    assert not torch.cuda.is_initialized()
-    assert torch.cuda.log == []
-
-
-def test_torch_when_of_intel_then_its_part_for_that_is_told(written: Written) -> None:
-    written(TORCH)
-    prepare({"torch.xpu": 0.5})
-
-    torch = imported("torch")
-    torch.xpu.empty()
-
-    assert torch.xpu.log == ["init", "0: 0.5", "1: 0.5", "allocated"]
-    assert torch.cuda.log == []
+    assert devices.log == TOLD
+    assert getattr(torch, other).log == []
 
 
 def test_torch_when_imported_before_then_it_is_told_at_once(written: Written) -> None:
     written(TORCH)
-    torch = imported("torch")
+    imported("torch")
     finders = list(sys.meta_path)
 
     prepare({"torch.cuda": 0.25})
-    torch.cuda.empty()
 
-    assert torch.cuda.log == ["init", "0: 0.25", "1: 0.25", "allocated"]
+    assert used_torch() == TOLD
     assert sys.meta_path == finders
 
 
-def test_torch_when_it_has_a_fraction_already_then_that_one_counts(
+def test_torch_when_the_user_has_set_a_fraction_then_that_one_counts(
     written: Written,
 ) -> None:
     written(TORCH)
@@ -104,30 +104,22 @@ def test_torch_when_it_has_a_fraction_already_then_that_one_counts(
     torch = imported("torch")
     torch.cuda.fractions[0] = 0.9  # by its variable, which it reads first
     torch.cuda.empty()
-
     assert torch.cuda.fractions == {0: 0.9, 1: 0.25}
 
-
-def test_torch_when_the_program_sets_a_fraction_then_it_has_the_last_word(
-    written: Written,
-) -> None:
-    written(TORCH)
-    prepare({"torch.cuda": 0.25})
-
-    torch = imported("torch")
-    torch.cuda.set_per_process_memory_fraction(0.75, 0)
-
+    torch.cuda.set_per_process_memory_fraction(0.75, 0)  # the program's last word
     assert torch.cuda.fractions == {0: 0.75, 1: 0.25}
 
 
-def test_torch_when_it_cannot_be_limited_then_it_works_and_the_log_says_so(
-    written: Written, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("package", ["torch", "tensorflow"])
+def test_framework_when_it_is_another_then_it_works_and_the_log_says_so(
+    written: Written, caplog: pytest.LogCaptureFixture, package: str
 ) -> None:
-    written({"torch/__init__.py": "cuda = object()"})
-    prepare({"torch.cuda": 0.25})
+    written({f"{package}/__init__.py": "cuda = object()"})
+    prepare(LIMITS)
 
-    assert imported("torch").cuda is not None
-    assert "this PyTorch has no torch.cuda.set_per_process" in caplog.text
+    assert imported(package).cuda is not None
+    words = "this PyTorch has no torch.cuda.set_per" if package == "torch" else "limit"
+    assert words in caplog.text
 
 
 def test_torch_when_it_refuses_the_fraction_then_it_comes_up_all_the_same(
@@ -135,12 +127,9 @@ def test_torch_when_it_refuses_the_fraction_then_it_comes_up_all_the_same(
 ) -> None:
     written(TORCH)
     prepare({"torch.cuda": 0.25})
-    torch = imported("torch")
-    torch.cuda.device_count = lambda: 1 / 0
+    imported("torch").cuda.device_count = lambda: 1 / 0
 
-    torch.cuda.empty()
-
-    assert torch.cuda.log == ["init", "allocated"]
+    assert used_torch() == ["init", "allocated"]
     assert "does not limit" in caplog.text
     assert "ZeroDivisionError" in caplog.text
 
@@ -159,18 +148,8 @@ def test_tensorflow_when_first_used_then_the_limit_was_set_before(
     tensorflow.constant()
 
     assert tensorflow.log == ["listed", "GPU:0: [9000]", "init", "allocated"]
-
-
-def test_tensorflow_when_used_again_then_nothing_of_ours_is_in_the_way(
-    written: Written,
-) -> None:
-    written(TENSORFLOW)
-    prepare({"tensorflow": 9000.0})
-
-    imported("tensorflow").constant()
-
     context = imported("tensorflow.python.eager.context").context()
-    assert "ensure_initialized" not in vars(context)
+    assert "ensure_initialized" not in vars(context)  # nothing is in the way now
 
 
 def test_tensorflow_when_the_program_lets_it_grow_then_it_may(
@@ -201,30 +180,18 @@ def test_tensorflow_when_the_program_sets_a_limit_then_that_one_counts(
     assert config.limits == {"GPU:0": [5]}
 
 
-def test_tensorflow_when_it_is_another_then_it_works_and_the_log_says_so(
-    written: Written, caplog: pytest.LogCaptureFixture
-) -> None:
-    written({"tensorflow/__init__.py": "answer = 42"})
-    prepare({"tensorflow": 9000.0})
-
-    assert imported("tensorflow").answer == 42
-    assert "does not limit" in caplog.text
-
-
-def test_tensorflow_when_threads_begin_it_together_then_all_find_the_limit(
+def test_frameworks_when_threads_begin_them_together_then_all_find_the_limit(
     written: Written,
 ) -> None:
-    written(TENSORFLOW)
-    prepare({"tensorflow": 9000.0})
-    tensorflow = imported("tensorflow")
-    threads = [threading.Thread(target=tensorflow.constant) for _ in range(8)]
+    written(TENSORFLOW, TORCH)
+    prepare(LIMITS)
 
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    tensorflow = imported("tensorflow")
+    in_threads(tensorflow.constant)
+    in_threads(imported, "torch")
 
     assert tensorflow.log[:3] == ["listed", "GPU:0: [9000]", "init"]
+    assert used_torch() == TOLD
 
 
 # The finder.
@@ -251,10 +218,8 @@ def test_finder_when_an_import_fails_then_the_next_one_is_told(
         imported("torch")
 
     written({**TORCH, "torch/__init__.py": f"{TORCH['torch/__init__.py']}\n# longer"})
-    torch = imported("torch")
-    torch.cuda.empty()
 
-    assert torch.cuda.log[1:3] == ["0: 0.25", "1: 0.25"]
+    assert used_torch() == TOLD
 
 
 def test_finder_when_there_is_no_framework_then_the_import_fails_as_ever(
@@ -269,47 +234,26 @@ def test_finder_when_there_is_no_framework_then_the_import_fails_as_ever(
 
 
 def test_module_when_imported_then_it_is_as_if_nobody_had_looked(
-    written: Written,
-) -> None:
-    written(
-        {
-            **TORCH,
-            "torch/__init__.py": f"{TORCH['torch/__init__.py']}\n"
-            "loader = __spec__.loader, __loader__",
-        }
-    )
-    prepare({"torch.cuda": 0.25})
-
-    torch = imported("torch")
-    plain = importlib.util.find_spec("torch")
-
-    assert plain is not None
-    assert {type(loader) for loader in torch.loader} == {type(plain.loader)}
-    assert torch.__spec__.loader is torch.__loader__
-
-
-def test_module_when_looked_for_and_not_imported_then_its_loader_answers(
     written: Written, tmp_path: Path
 ) -> None:
-    written(TORCH)
+    loaders = "loader = __spec__.loader, __loader__"
+    written({**TORCH, "torch/__init__.py": f"{TORCH['torch/__init__.py']}\n{loaders}"})
     prepare({"torch.cuda": 0.25})
 
-    spec = importlib.util.find_spec("torch")
-
+    spec = importlib.util.find_spec("torch")  # and nobody imports it
     assert spec is not None
     loader: Any = spec.loader
     assert loader.get_filename("torch") == str(tmp_path / "torch" / "__init__.py")
     assert "torch" not in sys.modules
 
+    torch = imported("torch")
+    plain = importlib.util.find_spec("torch")
+    assert plain is not None
+    assert {type(loader) for loader in torch.loader} == {type(plain.loader)}
+    assert torch.__spec__.loader is torch.__loader__
 
-def test_module_when_reloaded_then_it_is_there_still(written: Written) -> None:
-    written(TORCH)
-    prepare({"torch.cuda": 0.25})
-
-    torch = importlib.reload(imported("torch"))
-    torch.cuda.empty()
-
-    assert torch.cuda.log == ["init", "0: 0.25", "1: 0.25", "allocated"]
+    importlib.reload(torch)
+    assert used_torch() == TOLD
 
 
 class _Counting(PathFinder):
@@ -330,11 +274,8 @@ def test_finder_when_another_is_behind_it_then_that_one_finds(
     sys.meta_path.insert(0, _Counting)
     prepare({"torch.cuda": 0.25})
 
-    torch = imported("torch")
-    torch.cuda.empty()
-
+    assert used_torch() == TOLD
     assert "torch" in _Counting.asked
-    assert torch.cuda.log[1:3] == ["0: 0.25", "1: 0.25"]
 
 
 def test_finder_when_somebody_has_taken_it_out_then_the_import_goes_on(
@@ -349,24 +290,4 @@ def test_finder_when_somebody_has_taken_it_out_then_the_import_goes_on(
     )
     prepare({"torch.cuda": 0.25})
 
-    torch = imported("torch")
-    torch.cuda.empty()
-
-    assert torch.cuda.log[1:3] == ["0: 0.25", "1: 0.25"]
-
-
-def test_torch_when_threads_import_it_together_then_it_is_told_once(
-    written: Written,
-) -> None:
-    written(TORCH)
-    prepare({"torch.cuda": 0.25})
-    threads = [threading.Thread(target=imported, args=["torch"]) for _ in range(8)]
-
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    torch = imported("torch")
-    torch.cuda.empty()
-
-    assert torch.cuda.log == ["init", "0: 0.25", "1: 0.25", "allocated"]
+    assert used_torch() == TOLD

@@ -120,47 +120,49 @@ def test_amd_when_held_then_the_hook_speaks_for_pytorch() -> None:
     assert CONF not in found.environment
 
 
-# PyTorch's option.
+FRACTION = "per_process_memory_fraction:0.49375"
+NAMES = {JAX, "XLA_CLIENT_MEM_FRACTION", "PYTORCH_ALLOC_CONF", CONF}
 
 
-def test_pytorch_when_it_reads_the_option_then_it_is_written_and_hooked() -> None:
-    found = told(packages=KNOWS)
+@pytest.mark.parametrize(
+    ("environ", "written"),
+    [
+        ({}, {JAX: "0.49375", CONF: FRACTION}),
+        # Ours stands behind the user's options of PyTorch.
+        *(
+            (
+                {name: "expandable:True,"},
+                {JAX: "0.49375", name: f"expandable:True,{FRACTION}"},
+            )
+            for name in ("PYTORCH_ALLOC_CONF", CONF, "PYTORCH_HIP_ALLOC_CONF")
+        ),
+        # Another backend does not read it: the hook speaks.
+        ({CONF: "backend:cudaMallocAsync"}, {JAX: "0.49375"}),
+        # JAX raises if it finds both of its names.
+        ({"XLA_CLIENT_MEM_FRACTION": "0.1"}, {CONF: FRACTION}),
+        ({JAX: "0.1"}, {CONF: FRACTION}),
+        ({CONF: "per_process_memory_fraction:0.9"}, {JAX: "0.49375"}),
+    ],
+)
+def test_fraction_when_the_user_has_said_something_then_it_stays(
+    environ: dict[str, str], written: dict[str, str]
+) -> None:
+    found = told(environ=environ, packages=KNOWS)
 
-    assert found.environment[CONF] == "per_process_memory_fraction:0.49375"
-    assert found.hooks["torch.cuda"] == 0.49375
-
-
-@pytest.mark.parametrize("name", ["PYTORCH_ALLOC_CONF", CONF, "PYTORCH_HIP_ALLOC_CONF"])
-def test_pytorch_when_the_user_has_options_then_ours_stands_behind(name: str) -> None:
-    found = told(environ={name: "expandable_segments:True,"}, packages=KNOWS)
-
-    assert found.environment[name] == (
-        "expandable_segments:True,per_process_memory_fraction:0.49375"
-    )
-    assert not {"PYTORCH_ALLOC_CONF", CONF} - {name} & found.environment.keys()
+    names = NAMES | {*environ}
+    assert {n: v for n, v in found.environment.items() if n in names} == written
+    is_said = "memory_fraction" in environ.get(CONF, "")
+    assert ("torch.cuda" in found.hooks) is not is_said
+    as_set = [
+        name
+        for name in environ
+        if name not in written and "backend" not in environ[name]
+    ]
+    assert found.remarks == tuple(f"{name} is as it was set" for name in as_set)
 
 
 def test_pytorch_when_it_may_not_know_the_option_then_it_is_not_written() -> None:
     assert not [name for name in told().environment if name.startswith("PYTORCH")]
-
-
-def test_pytorch_when_it_has_another_backend_then_the_hook_speaks() -> None:
-    found = told(environ={CONF: "backend:cudaMallocAsync"}, packages=KNOWS)
-
-    assert CONF not in found.environment
-    assert "torch.cuda" in found.hooks
-
-
-# The user's own words.
-
-
-@pytest.mark.parametrize("name", ["XLA_CLIENT_MEM_FRACTION", JAX])
-def test_jax_when_the_user_set_either_name_then_neither_is_ours(name: str) -> None:
-    found = told(environ={name: "0.1"})
-
-    # JAX raises if it finds both.
-    assert not {"XLA_CLIENT_MEM_FRACTION", JAX} & found.environment.keys()
-    assert found.remarks == (f"{name} is as it was set",)
 
 
 @pytest.mark.parametrize(
@@ -178,31 +180,23 @@ def test_variable_when_the_user_set_it_then_it_is_left_alone(name: str) -> None:
     assert len(found.environment) == 3
 
 
-def test_pytorch_when_the_user_set_a_fraction_then_it_is_left_alone() -> None:
-    said = {CONF: "per_process_memory_fraction:0.9"}
-    found = told(environ=said, packages=KNOWS)
-
-    assert CONF not in found.environment
-    assert "torch.cuda" not in found.hooks
-    assert found.remarks == (f"{CONF} is as it was set",)
-
-
-def test_jax_when_its_allocator_is_the_platforms_then_it_says_there_is_no_limit() -> (
-    None
-):
-    found = told(environ={"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"})
-
-    assert found.remarks == (
-        "JAX has no limit with XLA_PYTHON_CLIENT_ALLOCATOR=platform",
-    )
-
-
-def test_pytorch_when_nothing_is_cached_then_it_says_there_is_no_limit() -> None:
-    found = told(environ={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})
-
-    assert found.remarks == (
-        "PyTorch has no limit with PYTORCH_NO_CUDA_MEMORY_CACHING",
-    )
+@pytest.mark.parametrize(
+    ("environ", "remark"),
+    [
+        (
+            {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"},
+            "JAX has no limit with XLA_PYTHON_CLIENT_ALLOCATOR=platform",
+        ),
+        (
+            {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
+            "PyTorch has no limit with PYTORCH_NO_CUDA_MEMORY_CACHING",
+        ),
+    ],
+)
+def test_limit_when_a_variable_takes_it_away_then_it_says_so(
+    environ: dict[str, str], remark: str
+) -> None:
+    assert told(environ=environ).remarks == (remark,)
 
 
 @given(units=st.integers(1, UNITS - 1), memory=st.integers(2**20, 2**41))

@@ -21,9 +21,11 @@ def _opened(kernel: Kernel) -> HostCgroups:
     return cgroups
 
 
-def _join(kernel: Kernel, files: dict[str, str], pid: int) -> str:
-    """Does what a worker does; gives its leaf."""
-    acts = KernelFiles(kernel)
+def _join(kernel: Kernel, cgroups: HostCgroups, number: int, **amounts: int) -> str:
+    """Plans a worker's leaf and does what the worker does; gives the leaf."""
+    files = cgroups.plan(number, amounts)
+    assert files
+    acts, pid = KernelFiles(kernel), 200 + number
     leaf = next(iter(files)).rpartition("/")[0]
     acts.make(leaf)
     kernel.parents[pid] = OWNER
@@ -138,12 +140,9 @@ def test_open_when_an_owner_was_killed_then_its_leaves_are_removed() -> None:
 
 async def test_worker_when_it_has_joined_then_its_leaf_limits_it() -> None:
     kernel = Kernel()
-    cgroups = _opened(kernel)
-    files = cgroups.plan(1, {MEMORY: GIB, CPU: 5_000})
-    assert files
-    leaf = _join(kernel, files, 200)
+    leaf = _join(kernel, _opened(kernel), 1, memory=GIB, CPU=5_000)
     assert re.fullmatch(rf"{kernel.base}/actorlib-100-7-\w+-1", leaf)
-    assert kernel.groups[leaf].procs == [200]
+    assert kernel.groups[leaf].procs == [201]
     assert kernel.groups[leaf].values == {
         "memory.max": str(GIB),
         "memory.oom.group": "1",
@@ -158,9 +157,7 @@ def test_worker_when_it_asks_for_nothing_then_it_has_no_leaf() -> None:
 async def test_worker_when_it_is_gone_then_its_leaf_is() -> None:
     kernel = Kernel()
     cgroups = _opened(kernel)
-    files = cgroups.plan(1, {MEMORY: GIB})
-    assert files
-    leaf = _join(kernel, files, 200)
+    leaf = _join(kernel, cgroups, 1, memory=GIB)
     kernel.groups[f"{leaf}/below"] = Group()  # of its own making
     kernel.groups[leaf].dies_late = True
     assert cgroups.remove(1) == 0
@@ -179,9 +176,7 @@ async def test_worker_when_it_never_joined_then_its_end_is_no_trouble() -> None:
 async def test_worker_when_the_kernel_killed_in_its_leaf_then_it_says_so_once() -> None:
     kernel = Kernel()
     cgroups = _opened(kernel)
-    files = cgroups.plan(1, {MEMORY: GIB})
-    assert files
-    kernel.groups[_join(kernel, files, 200)].oom_kills = 1
+    kernel.groups[_join(kernel, cgroups, 1, memory=GIB)].oom_kills = 1
     assert [cgroups.remove(1), cgroups.remove(1)] == [GIB, 0]
     await cgroups.aclose()
 
@@ -190,9 +185,7 @@ async def test_end_of_the_runtime_when_workers_are_left_then_no_leaf_is() -> Non
     kernel = Kernel()
     cgroups = _opened(kernel)
     for number in (1, 2):
-        files = cgroups.plan(number, {CPU: 10_000})
-        assert files
-        _join(kernel, files, 200 + number)
+        _join(kernel, cgroups, number, CPU=10_000)
     await cgroups.aclose()
     assert [path for path in kernel.groups if path.startswith(f"{kernel.base}/")] == [
         f"{kernel.base}/actorlib-{OWNER}-{BEGAN}-owner"

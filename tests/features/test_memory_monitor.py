@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -170,20 +172,18 @@ class Model:
     def ping(self) -> int:
         return os.getpid()
 
-    def wait_for(self, path: str) -> None:
-        while not Path(path).exists():
-            pass
+    def wait(self) -> None:
+        threading.Event().wait()
 
 
 @actorlib.remote(max_retries=1)
-def run(folder: str) -> int:
-    """Runs on at its second try."""
-    started = Path(folder, "started")
-    if started.exists():
-        return os.getpid()
-    started.touch()
-    while True:
-        pass
+def run(full: str, tried: str) -> None:
+    """Fills the memory, unless it has been tried before."""
+    if Path(tried).exists():
+        return
+    Path(tried).touch()
+    Path(full).touch()
+    threading.Event().wait()
 
 
 class Machine:
@@ -191,96 +191,73 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
         self._path = path
-        self._is_short = True
         monkeypatch.setattr(monitor, "memory_usage", self._usage)
         monkeypatch.setattr(monitor, "private_sizes", self._sizes)
 
     def _usage(self, _: object) -> MemoryUsage:
-        return FULL if self._is_short and self._path.exists() else FREE
+        return FULL if self._path.exists() else FREE
 
     def _sizes(self, _: object, workers: Any) -> dict[int, int]:
-        self._is_short = False
+        self._path.unlink()
         return dict.fromkeys(workers, 90 * GIB // len(workers))
 
 
 @pytest.mark.process
-async def test_function_when_memory_is_short_then_it_is_ended_and_runs_again(
+async def test_worker_when_memory_is_short_then_it_is_ended_and_its_calls_say_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    Machine(monkeypatch, tmp_path / "started")
-    async with running(memory_threshold=0.95, preload=[__name__]):
-        model = Model.remote()
-        before = await model.ping.remote()
-
-        await run.remote(str(tmp_path))
-
-        assert await model.ping.remote() == before
-
-
-@pytest.mark.process
-async def test_function_when_it_has_no_retry_then_the_error_names_the_largest(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    Machine(monkeypatch, tmp_path / "started")
+    full = tmp_path / "full"
+    Machine(monkeypatch, full)
     async with running(memory_threshold=0.9, preload=[__name__]):
+        # A function without a retry: the error names the largest.
         with pytest.raises(OutOfMemoryError) as caught:
-            await run.options(max_retries=0).remote(str(tmp_path))
+            await run.options(max_retries=0).remote(str(full), str(tmp_path / "once"))
+        error = caught.value
+        assert isinstance(error, WorkerCrashedError)
+        assert error.exit.cause == "out of memory"
+        assert error.threshold == 0.9
+        ((title, nbytes),) = error.workers
+        assert title.startswith("run (pid ")
+        assert nbytes == 90 * GIB
+        assert "96% of the memory was in use (96 GiB of 100 GiB" in str(error)
+        assert f"the largest workers were {title}: 90 GiB" in str(error)
 
-    error = caught.value
-    assert isinstance(error, WorkerCrashedError)
-    assert error.exit.cause == "out of memory"
-    assert error.threshold == 0.9
-    ((title, nbytes),) = error.workers
-    assert title.startswith("run (pid ")
-    assert nbytes == 90 * GIB
-    assert "96% of the memory was in use (96 GiB of 100 GiB" in str(error)
-    assert f"the largest workers were {title}: 90 GiB" in str(error)
-
-
-@pytest.mark.process
-async def test_actor_when_it_is_ended_then_its_calls_get_the_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    path = tmp_path / "full"
-    Machine(monkeypatch, path)
-    async with running(memory_threshold=0.95, preload=[__name__]):
+        # An actor: its calls get the error.
         model = Model.remote()
-        await model.ping.remote()
-        path.touch()
-        ref = model.wait_for.remote(str(tmp_path / "never"))
-
+        await model
+        full.touch()
         with pytest.raises(OutOfMemoryError) as caught:
-            await ref
-
+            await model.wait.remote()
         assert isinstance(caught.value, ActorDiedError)
 
-
-@pytest.mark.process
-async def test_actor_when_it_may_restart_then_it_does(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    path = tmp_path / "full"
-    Machine(monkeypatch, path)
-    async with running(memory_threshold=0.95, preload=[__name__]):
+        # One that may restart does.
         model = Model.options(max_restarts=1).remote()
         before = await model.ping.remote()
-        path.touch()
-
-        with pytest.raises(ActorUnavailableError) as caught:
-            await model.wait_for.remote(str(tmp_path / "never"))
-
-        assert caught.value.exit.cause == "out of memory"
+        full.touch()
+        with pytest.raises(ActorUnavailableError) as unavailable:
+            await model.wait.remote()
+        assert unavailable.value.exit.cause == "out of memory"
         await model
-        assert await model.ping.remote() != before
+        after = await model.ping.remote()
+        assert after != before
+
+        # A function with a retry runs again, and the actor beside it goes on.
+        await run.remote(str(full), str(tmp_path / "twice"))
+        assert await model.ping.remote() == after
 
 
-@pytest.mark.process
+@pytest.mark.memory
 async def test_monitor_when_the_threshold_is_one_then_no_worker_is_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    Machine(monkeypatch, tmp_path)
-    async with running(memory_threshold=1, preload=[__name__]):
-        assert await Model.remote().ping.remote()
+    path = tmp_path / "full"
+    path.touch()
+    Machine(monkeypatch, path)
+    async with running(memory_threshold=1) as runtime:
+        _held = await Model.remote()
+        await asyncio.sleep(10)
+        assert path.exists()  # nobody has looked
+        assert runtime.snapshot().actors[0].state == "alive"
 
 
 @pytest.mark.parametrize("threshold", [0, 1.01, -1, "0.9", True, float("nan")])
@@ -356,7 +333,7 @@ def small_cgroup() -> Any:
 
 
 @pytest.mark.process
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_function_when_it_fills_its_cgroup_then_it_alone_is_ended(
     small_cgroup: Path, tmp_path: Path
 ) -> None:

@@ -67,27 +67,6 @@ def test_tally_whatever_the_parents_then_no_process_counts_twice(
     assert all(worker in its.pids for worker, its in found.items())
 
 
-def test_judge_when_one_look_is_over_then_nobody_is_told() -> None:
-    watched, is_due = judge(Watched(), 100, 101)
-    assert not is_due
-    watched, is_due = judge(watched, 100, 100)
-    assert (watched.overs, is_due) == (0, False)
-
-
-def test_judge_when_two_in_a_row_are_over_then_the_kernel_is_asked() -> None:
-    watched, _ = judge(Watched(), 100, 101)
-    watched, is_due = judge(watched, 100, 102)
-    assert is_due
-    assert confirm(watched, 100, 102, 101).is_told
-
-
-def test_judge_when_it_was_told_then_never_again() -> None:
-    watched = Watched(is_told=True)
-    for _ in range(3):
-        watched, is_due = judge(watched, 100, 500)
-        assert not is_due
-
-
 def test_confirm_when_pages_are_shared_then_they_are_taken_off() -> None:
     watched = confirm(Watched(overs=2), 100, 150, 60)
     assert not watched.is_told

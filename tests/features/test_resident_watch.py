@@ -132,24 +132,17 @@ async def test_memory_when_it_was_asked_for_then_the_snapshot_shows_what_is_used
         actorlib.kill(model)
 
 
-async def test_memory_when_nobody_asked_then_nothing_is_read(kernel: Kernel) -> None:
-    async with scripted({}, num_cpus=2) as launcher:
-        model = Model.remote()
-        pid = await _started(launcher, model)
-        kernel.resident[pid] = 3 * MIB
-        await _looks(3)
-        assert _used() == [None]
-        assert kernel.looks == 0
-
-
-async def test_memory_when_enforcement_is_off_then_nothing_is_read(
-    kernel: Kernel,
+@pytest.mark.parametrize("options", [{}, {"memory": "1MiB", "enforcement": "off"}])
+async def test_memory_when_nobody_asked_or_it_is_off_then_nothing_is_read(
+    kernel: Kernel, options: dict[str, Any]
 ) -> None:
     async with scripted({}, num_cpus=2) as launcher:
-        model = Model.options(memory="1MiB", enforcement="off").remote()
-        pid = await _started(launcher, model)
-        kernel.resident[pid] = 3 * MIB
+        model = Model.options(**options).remote()
+        kernel.resident[await _started(launcher, model)] = 3 * MIB
+        await compute.options(**options).remote()
+        kernel.resident[launcher.workers[-1].pid] = 3 * MIB
         await _looks(3)
+        assert _used() == [None]
         assert kernel.looks == 0
 
 
@@ -210,24 +203,23 @@ async def test_memory_when_it_is_over_now_and_then_nobody_is_told(
         assert told() == []
 
 
-@pytest.mark.parametrize("word", ["auto", "off"])
 async def test_memory_of_a_function_when_over_twice_then_as_an_actor(
-    kernel: Kernel, told: Callable[[], list[str]], word: Any
+    kernel: Kernel, told: Callable[[], list[str]]
 ) -> None:
     called = asyncio.Event()
     async with scripted({"function": be_busy(called)}, num_cpus=2) as launcher:
         engine = cast("LocalEngine", find_engine())
-        call = compute.options(memory="2MiB", enforcement=word).remote()
+        call = compute.options(memory="2MiB").remote()
         await called.wait()
         pid = launcher.workers[-1].pid
         kernel.resident[pid] = 3 * MIB
         await _looks(3)
 
         [group] = engine.snapshot().worker_groups
-        assert group.host_memory == (None if word == "off" else 3 * MIB,)
-        assert len(told()) == (word == "auto")
+        assert group.host_memory == (3 * MIB,)
+        [line] = told()
         for words in (f"compute (pid {pid})", "3 MiB", "memory='2 MiB'"):
-            assert word != "auto" or words in told()[0]
+            assert words in line
         call.cancel()
 
 
@@ -239,13 +231,3 @@ async def test_memory_of_a_function_when_it_is_idle_then_the_worker_is_told_of(
         kernel.resident[launcher.workers[-1].pid] = 3 * MIB
         await _looks(2)
         assert "an idle worker of functions (pid" in told()[0]
-
-
-async def test_memory_of_a_function_when_nobody_asked_then_nothing_is_read(
-    kernel: Kernel,
-) -> None:
-    async with scripted({}, num_cpus=2) as launcher:
-        await compute.remote()
-        kernel.resident[launcher.workers[-1].pid] = 3 * MIB
-        await _looks(3)
-        assert kernel.looks == 0

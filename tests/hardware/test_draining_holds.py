@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 import actorlib
-from actorlib.accelerators import Host, discover, inventory
 from actorlib.exceptions import ActorUnavailableError
 
-pytestmark = [pytest.mark.accelerator, pytest.mark.process]
+pytestmark = [
+    pytest.mark.accelerator,
+    pytest.mark.process,
+    pytest.mark.usefixtures("card"),
+]
 
 ROUNDS = 20
 
@@ -38,21 +41,11 @@ class Hoarder:
         os._exit(1)
 
 
-def cards() -> int:
-    """How many NVIDIA cards there are; skips where there are none."""
-    found = inventory(discover(Host()), {}).devices["GPU"]
-    count = sum(device.family == "nvidia" for device in found)
-    if not count:
-        pytest.skip("no NVIDIA GPU")
-    return count
-
-
 async def _ready(actor: Any) -> None:
     await actor
 
 
 async def test_kill_when_a_card_was_full_then_the_next_never_runs_out() -> None:
-    cards()
     async with actorlib.init(num_gpus=1):
         for _ in range(ROUNDS):
             hoarder = await Hoarder.remote()
@@ -61,7 +54,6 @@ async def test_kill_when_a_card_was_full_then_the_next_never_runs_out() -> None:
 
 
 async def test_restart_when_a_card_was_full_then_it_never_runs_out() -> None:
-    cards()
     async with actorlib.init(num_gpus=1):
         hoarder = await Hoarder.options(max_restarts=-1, restart_backoff=0).remote()
         for _ in range(ROUNDS):
@@ -75,7 +67,6 @@ async def test_control_when_draining_is_off_then_a_card_may_be_full_for_the_next
     None
 ):
     """Without it some of the next run out; if none does, the others show little."""
-    cards()
     failed = 0
     async with actorlib.init(num_gpus=1, enforcement="off"):
         for _ in range(ROUNDS):

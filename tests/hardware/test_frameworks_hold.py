@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import actorlib
-from actorlib.accelerators import Host, discover, inventory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actorlib.accelerators import Device
+
 pytestmark = [pytest.mark.accelerator, pytest.mark.process, pytest.mark.slow]
 
 
-def memory() -> int:
+@pytest.fixture
+def memory(gpus: tuple[Device, ...]) -> int:
     """Bytes of the first GPU; skips where there is none whose memory is known."""
-    found = inventory(discover(Host()), {}).devices["GPU"]
-    if not found or found[0].memory is None:
+    if not gpus or gpus[0].memory is None:
         pytest.skip("no GPU with a known memory")
-    return found[0].memory
+    return gpus[0].memory
 
 
 def holder(**options: Any) -> Any:
@@ -96,44 +97,45 @@ def tensorflow_takes() -> Any:
 TAKES = {"torch": torch_takes, "jax": jax_takes, "tensorflow": tensorflow_takes}
 
 
-@pytest.mark.parametrize("framework", TAKES)
+@pytest.fixture(params=TAKES)
+def takes(request: pytest.FixtureRequest) -> Callable[[int], bool]:
+    """Tells whether a framework can take so much; skips where it is not installed."""
+    if importlib.util.find_spec(request.param) is None:
+        pytest.skip(f"{request.param} is not installed")
+    made: Callable[[int], bool] = TAKES[request.param]()
+    return made
+
+
 async def test_half_when_a_framework_takes_more_then_it_runs_out_by_itself(
-    framework: str,
+    memory: int, takes: Callable[[int], bool]
 ) -> None:
-    if importlib.util.find_spec(framework) is None:
-        pytest.skip(f"{framework} is not installed")
-    whole, takes = memory(), TAKES[framework]()
     async with actorlib.init():
         actor = holder()
 
-        assert await actor.run.remote(takes, whole * 45 // 100)
-        assert not await actor.run.remote(takes, whole * 55 // 100)
+        assert await actor.run.remote(takes, memory * 45 // 100)
+        assert not await actor.run.remote(takes, memory * 55 // 100)
         # Who ran out of its share goes on.
-        assert await actor.run.remote(takes, whole * 40 // 100)
+        assert await actor.run.remote(takes, memory * 40 // 100)
         assert actor.share.enforced_by != "off"
 
 
-@pytest.mark.parametrize("framework", TAKES)
 async def test_control_when_nothing_is_enforced_then_more_than_the_share_is_taken(
-    framework: str,
+    memory: int, takes: Callable[[int], bool]
 ) -> None:
-    if importlib.util.find_spec(framework) is None:
-        pytest.skip(f"{framework} is not installed")
-    whole, takes = memory(), TAKES[framework]()
     async with actorlib.init():
         actor = holder(enforcement="off")
 
-        assert await actor.run.remote(takes, whole * 55 // 100)
+        assert await actor.run.remote(takes, memory * 55 // 100)
 
 
-async def test_neighbours_when_one_runs_out_then_the_other_works_on() -> None:
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("torch is not installed")
-    whole, takes = memory(), torch_takes()
+@pytest.mark.parametrize("takes", ["torch"], indirect=True)
+async def test_neighbours_when_one_runs_out_then_the_other_works_on(
+    memory: int, takes: Callable[[int], bool]
+) -> None:
     async with actorlib.init():
         greedy, modest = holder(), holder()
-        assert await modest.run.remote(takes, whole * 40 // 100)
+        assert await modest.run.remote(takes, memory * 40 // 100)
 
-        assert not await greedy.run.remote(takes, whole * 55 // 100)
+        assert not await greedy.run.remote(takes, memory * 55 // 100)
 
-        assert await modest.run.remote(takes, whole * 40 // 100)
+        assert await modest.run.remote(takes, memory * 40 // 100)

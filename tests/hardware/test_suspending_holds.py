@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import actorlib
-from actorlib.accelerators import Host, discover, inventory
 from actorlib.exceptions import SuspendError
 
 pytestmark = [pytest.mark.accelerator, pytest.mark.process]
@@ -32,17 +31,10 @@ class Holder:
         return self._context.read(self._address, 4), self._context.read(last, 4)
 
 
-def check_for_a_card() -> None:
-    """Skips where there is none."""
-    found = inventory(discover(Host()), {}).devices["GPU"]
-    if not any(device.family == "nvidia" for device in found):
-        pytest.skip("no NVIDIA GPU")
-
-
+@pytest.mark.usefixtures("card")
 async def test_suspend_when_a_card_is_full_then_the_next_has_it_and_gives_it_back() -> (
     None
 ):
-    check_for_a_card()
     async with actorlib.init(num_gpus=1):
         first = await Holder.remote()
         try:

@@ -6,11 +6,11 @@ import asyncio
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 import actorlib
-from actorlib.accelerators import Host, discover, inventory
 from actorlib.exceptions import DeviceMemoryExceeded
 
 pytestmark = [pytest.mark.accelerator, pytest.mark.process]
@@ -50,45 +50,29 @@ class Taker:
         return self._child.pid
 
 
-@pytest.fixture
-def told() -> list[DeviceMemoryExceeded]:
-    """What the program was called back with; skips where there is no card."""
-    found = inventory(discover(Host()), {}).devices["GPU"]
-    if not any(device.family == "nvidia" for device in found):
-        pytest.skip("no NVIDIA GPU")
-    return []
-
-
+@pytest.mark.parametrize("in_child", [False, True])
+@pytest.mark.usefixtures("card")
 async def test_watchdog_when_raw_cuda_takes_too_much_then_told_with_figures(
-    told: list[DeviceMemoryExceeded],
+    *, in_child: bool
 ) -> None:
-    async with actorlib.init(num_gpus=1, device_memory_overuse=told.append):
-        taker = Taker.remote()
-        taken = await taker.take.remote(0.7)
-        assert taker.share.enforced_by == "watchdog"
-        await asyncio.sleep(LOOKS)
-
-    [error] = told
-    assert error.used >= taken > error.granted
-
-
-async def test_watchdog_when_a_child_takes_it_then_it_counts_to_the_actor(
-    told: list[DeviceMemoryExceeded],
-) -> None:
+    told: list[DeviceMemoryExceeded] = []
     async with actorlib.init(num_gpus=1, device_memory_overuse=told.append) as runtime:
         taker = Taker.remote()  # held: who is not ends
-        await taker.take_in_a_child.remote(0.7)
+        if in_child:
+            await taker.take_in_a_child.remote(0.7)
+        else:
+            taken = await taker.take.remote(0.7)
+        assert taker.share.enforced_by == "watchdog"
         await asyncio.sleep(LOOKS)
         used = [info.device_memory for info in runtime.snapshot().actors]
 
     [error] = told
     assert max(max(each.values(), default=0) for each in used) > error.granted
+    assert in_child or error.used >= taken > error.granted
 
 
-async def test_watchdog_when_kill_is_asked_then_the_actor_is_ended(
-    told: list[DeviceMemoryExceeded],
-) -> None:
-    del told
+@pytest.mark.usefixtures("card")
+async def test_watchdog_when_kill_is_asked_then_the_actor_is_ended() -> None:
     async with actorlib.init(num_gpus=1, device_memory_overuse="kill"):
         taker = Taker.remote()
         await taker.take.remote(0.7)
@@ -97,25 +81,17 @@ async def test_watchdog_when_kill_is_asked_then_the_actor_is_ended(
             await taker.take.remote(0.01)
 
 
-async def test_watchdog_when_it_keeps_to_its_share_then_nobody_is_told(
-    told: list[DeviceMemoryExceeded],
+@pytest.mark.parametrize(("word", "part"), [("auto", 0.45), ("frameworks", 0.7)])
+@pytest.mark.usefixtures("card")
+async def test_watchdog_when_it_keeps_to_its_share_or_frameworks_alone_hold_then_quiet(
+    word: Any, part: float
 ) -> None:
-    async with actorlib.init(num_gpus=1, device_memory_overuse=told.append):
-        taker = Taker.remote()
-        await taker.take.remote(0.45)
-        await asyncio.sleep(LOOKS)
-
-    assert told == []
-
-
-async def test_control_when_frameworks_alone_hold_it_then_nobody_is_told(
-    told: list[DeviceMemoryExceeded],
-) -> None:
+    told: list[DeviceMemoryExceeded] = []
     async with actorlib.init(
-        num_gpus=1, device_memory_overuse=told.append, enforcement="frameworks"
+        num_gpus=1, device_memory_overuse=told.append, enforcement=word
     ):
         taker = Taker.remote()
-        await taker.take.remote(0.7)
+        await taker.take.remote(part)
         await asyncio.sleep(LOOKS)
 
     assert told == []

@@ -76,6 +76,7 @@ class Model:
     """
 
     def __init__(self, trouble: str = "") -> None:
+        self._children: list[subprocess.Popen[bytes]] = []
         if trouble:
             raise RuntimeError(trouble)
 
@@ -93,10 +94,9 @@ class Model:
 
     def start_child(self, *, has_own_session: bool) -> int:
         """Starts a process that does nothing, and gives its number."""
-        self._child = subprocess.Popen(
-            ["sleep", "60"], start_new_session=has_own_session
-        )
-        return self._child.pid
+        child = subprocess.Popen(["sleep", "60"], start_new_session=has_own_session)
+        self._children.append(child)
+        return child.pid
 
     def crash(self) -> None:
         """Ends its process."""

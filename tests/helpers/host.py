@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fnmatch
+import functools
 import re
 import tomllib
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from actorlib.accelerators.held_names import HeldNames, LockedFiles
 from actorlib.accelerators.host import Host
@@ -19,10 +21,36 @@ if TYPE_CHECKING:
 
 GIB = 2**30
 
-HOSTS = Path(__file__).parent.parent / "accelerators" / "hosts"
+MACHINES = Path(__file__).parent.parent / "accelerators" / "data"
+
+
+@functools.cache
+def read_machine(name: str) -> Mapping[str, Any]:
+    """Reads a recorded machine: a file in ``tests/accelerators/data``.
+
+    Its tables are the arguments of ``RecordedHost`` (``open`` and ``shut`` list the
+    devices, by whether this process may open them), what NVML and MetaX's library
+    answer there, and ``expected``. A machine that is ``like`` another has its tables.
+
+    Args:
+        name: The file's name without its ending.
+    """
+    text = (MACHINES / f"{name}.toml").read_text(encoding="utf-8")
+    machine: dict[str, Any] = tomllib.loads(text)
+    if "like" in machine:
+        other: dict[str, Any] = {**read_machine(machine["like"]), "expected": {}}
+        machine = {**other, **machine}
+    return machine
 
 
 _OF_PROCESSES = re.compile(r"/proc/\d+/")
+
+
+@functools.cache
+def _expression(pattern: str) -> re.Pattern[str]:
+    """The pattern of a glob, in which a star stays in its folder."""
+    parts = (fnmatch.translate(part) for part in pattern.split("/"))
+    return re.compile("/".join(parts).replace(".*", "[^/]*").replace("\\Z", ""))
 
 
 class _NoNames(HeldNames):
@@ -94,23 +122,24 @@ class RecordedHost(Host):
     @classmethod
     def load(
         cls,
-        name: str,
+        machine: str | Mapping[str, Any],
         *,
         environ: Mapping[str, str] | None = None,
         sdks: Mapping[str, ModuleType] | None = None,
     ) -> RecordedHost:
-        """One of the machines in ``tests/accelerators/hosts``.
+        """Makes a recorded machine.
 
         Args:
-            name: The file's name without its ending.
+            machine: What ``read_machine`` gives, or its argument.
             environ: Variables besides the recorded ones.
             sdks: Modules that can be imported there.
         """
-        told = tomllib.loads((HOSTS / f"{name}.toml").read_text(encoding="utf-8"))
+        told = read_machine(machine) if isinstance(machine, str) else machine
+        devices = dict.fromkeys(told.get("open", ()), True)
         return cls(
             environ={**told.get("environ", {}), **(environ or {})},
             files=told.get("files"),
-            devices=told.get("devices"),
+            devices=devices | dict.fromkeys(told.get("shut", ()), False),
             links=told.get("links"),
             folders=told.get("folders", ()),
             commands=told.get("commands"),
@@ -136,13 +165,14 @@ class RecordedHost(Host):
 
     def glob(self, pattern: str) -> list[str]:
         """The recorded files, devices, links and folders that match, sorted."""
-        return sorted(str(path) for path in self._paths if path.match(pattern))
+        expression = _expression(pattern)
+        return [path for path in self._paths if expression.fullmatch(path)]
 
     @cached_property
-    def _paths(self) -> set[PurePosixPath]:
+    def _paths(self) -> list[str]:
         named = [*self._files, *self._devices, *self._links, *self._folders]
         ends = [PurePosixPath(path) for path in named]
-        return {path for end in ends for path in (end, *end.parents)}
+        return sorted({str(path) for end in ends for path in (end, *end.parents)})
 
     def is_device(self, path: str) -> bool:
         """Whether it was recorded as one."""

@@ -54,7 +54,7 @@ class Pretend(Protocol):
     """Makes the owner of the next runtime believe that it runs on another machine."""
 
     def __call__(self, machine: str, /, **environ: str) -> RecordedHost:
-        """From here on, the machine is the one of that name in ``hosts``.
+        """From here on, the machine is the recorded one of that name.
 
         Args:
             machine: Its file's name without its ending.

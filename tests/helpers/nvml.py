@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import tomllib
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from helpers.fake_nvml import MemoryLimits, Processes, error
-from helpers.host import GIB, HOSTS, RecordedHost
+from helpers.host import GIB, RecordedHost, read_machine
+from helpers.mxsml import FakeMxSml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -257,27 +257,35 @@ def nvidia_host(
 
 
 def nvidia_machine(
-    name: str, *, environ: Mapping[str, str] | None = None
+    machine: str | Mapping[str, Any], *, environ: Mapping[str, str] | None = None
 ) -> RecordedHost:
-    """A recorded machine together with the NVML that was recorded there.
+    """A recorded machine together with the libraries that were recorded there.
 
-    Its file has one table ``[[nvml]]`` per card, where what is missing is what NVML
-    does not support: ``uuid``, ``name``, ``mib`` of memory,
-    ``minor``, ``pci``, ``lost``, ``mig``, ``linked`` (the places of other cards in the
-    file) and ``parts`` with ``uuid``, ``name``, ``mib``, ``slot``, ``gi`` and ``ci``.
-    ``nvml_broken`` says why NVML does not start; without either, its library is not
-    installed.
+    ``nvml`` lists cards; what is missing of one is what NVML does not support. Each may
+    have ``uuid``, ``name``, ``mib`` of memory, ``minor``, ``pci``, ``lost``, ``mig``,
+    ``linked`` (the places of other cards in the list) and ``parts`` with ``uuid``,
+    ``name``, ``mib``, ``slot``, ``gi`` and ``ci``. ``nvml_broken`` says why NVML does
+    not start, ``nvml_old`` that it is from before MIG; without any of them, its library
+    is not installed. ``mxsml`` lists what MetaX's library knows, if that is there.
 
     Args:
-        name: The file's name without its ending.
+        machine: What ``read_machine`` gives, or its argument.
         environ: Variables besides the recorded ones.
     """
-    told = tomllib.loads((HOSTS / f"{name}.toml").read_text(encoding="utf-8"))
+    told = read_machine(machine) if isinstance(machine, str) else machine
+    sdks: dict[str, ModuleType] = {}
     tables: list[dict[str, Any]] = told.get("nvml", [])
-    missing = "" if tables else "LIBRARY_NOT_FOUND"
-    cards = [_card(table, tables) for table in tables]
-    nvml = FakeNvml(*cards, broken=told.get("nvml_broken", missing))
-    return RecordedHost.load(name, environ=environ, sdks={"pynvml": nvml})
+    missing = "" if "nvml" in told else "LIBRARY_NOT_FOUND"
+    if not told.get("nvml_absent"):
+        sdks["pynvml"] = FakeNvml(
+            *(_card(table, tables) for table in tables),
+            broken=told.get("nvml_broken", missing),
+            old=told.get("nvml_old", False),
+        )
+    if "mxsml" in told:
+        broken = told.get("mxsml_broken", "")
+        sdks["pymxsml.mxsml_extension"] = FakeMxSml(told["mxsml"], broken)
+    return RecordedHost.load(told, environ=environ, sdks=sdks)
 
 
 def _card(table: Mapping[str, Any], tables: Sequence[Mapping[str, Any]]) -> Card:
@@ -291,9 +299,14 @@ def _card(table: Mapping[str, Any], tables: Sequence[Mapping[str, Any]]) -> Card
         minor=table.get("minor"),
         pci=_address(table["pci"]) if "pci" in table else None,
         mig=table.get("mig"),
-        parts=[Part(memory=part.pop("mib") * MIB, **part) for part in parts],
+        parts=[_part(part) for part in parts],
         linked=[tables[place]["uuid"] for place in linked],
     )
+
+
+def _part(table: Mapping[str, Any]) -> Part:
+    rest = {name: value for name, value in table.items() if name != "mib"}
+    return Part(memory=table["mib"] * MIB, **rest)
 
 
 def _address(pci: str) -> tuple[int, int, int]:
