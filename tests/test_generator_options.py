@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 from typing import TYPE_CHECKING, Any
 
@@ -196,30 +195,6 @@ async def test_generator_when_garbage_then_its_call_is_cancelled_or_told(
     assert (engine.cancelled, engine.told) == (cancelled, told)
 
 
-async def test_generator_when_closed_then_its_call_is_cancelled_once() -> None:
-    engine = FakeEngine()
-    with contextlib.closing(ObjectRefGenerator[int](await reading(engine))) as items:
-        pass
-    await items.aclose()
-    with pytest.raises(StopAsyncIteration):
-        await anext(items)
-
-    assert engine.cancelled == [7]
-
-
-async def test_generator_when_its_whole_call_is_held_then_it_goes_on() -> None:
-    engine = FakeEngine()
-    items = await reading(engine)
-
-    whole = ObjectRefGenerator[int](items).completed()
-    gc.collect()
-    await next_turn()
-    assert engine.cancelled == []
-    items.set_result(0)
-
-    assert await whole == 0
-
-
 async def test_generator_when_its_whole_call_is_let_go_then_it_is_cancelled() -> None:
     engine = FakeEngine()
     whole = ObjectRefGenerator[int](await reading(engine)).completed()
@@ -254,38 +229,6 @@ async def test_generator_when_its_wait_is_cancelled_then_its_call_is_unless_deta
     else:
         with pytest.raises(TaskCancelledError):
             await (await anext(generator))
-
-
-async def test_generator_when_cancelled_then_one_ref_tells_and_it_ends() -> None:
-    engine = FakeEngine()
-    items = await reading(engine)
-    put(items, 0)
-    generator: ObjectRefGenerator[int] = ObjectRefGenerator(items)
-
-    actorlib.cancel(generator)
-
-    assert engine.cancelled == [7]
-    assert repr(generator) == "<ObjectRefGenerator finished>"
-    with pytest.raises(TaskCancelledError):
-        await (await anext(generator))
-    with pytest.raises(StopAsyncIteration):
-        await anext(generator)
-    with pytest.raises(TaskCancelledError):
-        await generator.completed()
-
-
-async def test_generator_when_waited_for_then_the_end_wakes_everybody() -> None:
-    items = await reading(FakeEngine())
-    generator: ObjectRefGenerator[int] = ObjectRefGenerator(items)
-    waits = [asyncio.ensure_future(_step(generator)) for _ in range(3)]
-    await asyncio.sleep(0)
-
-    put(items, 0)
-    items.set_result(1)
-
-    assert sorted(await asyncio.gather(*waits)) == [-1, -1, 0]
-    assert await generator.completed() == 1
-    assert repr(await generator.completed()) == "1"
 
 
 async def _step(generator: ObjectRefGenerator[int]) -> int:
