@@ -30,13 +30,8 @@ from actorlib._queries.client import ask_loop, find_runtimes
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
-
     from actorlib import Runtime
     from actorlib._options.runtime_options import RuntimeKeywords
-
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytestmark = [
     pytest.mark.process,

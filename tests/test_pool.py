@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from helpers.actors import Caller, Echo, Gate, end_of
@@ -16,14 +16,6 @@ from helpers.turns import next_turn
 import actorlib
 from actorlib import ActorPool
 from actorlib.exceptions import ActorDiedError, ActorError, GetTimeoutError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
-
-    from actorlib import Runtime
-
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytestmark = [
     pytest.mark.memory,
