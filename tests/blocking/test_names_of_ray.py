@@ -210,6 +210,16 @@ def test_pool_when_it_maps_after_submit_then_that_is_given_up(ray: Any) -> None:
 
 
 @pytest.mark.process
+def test_queue_when_shut_down_then_it_has_no_actor(ray: Any) -> None:
+    queue = ray.util.queue.Queue()
+    assert queue.actor is not None
+
+    queue.shutdown()
+
+    assert queue.actor is None
+
+
+@pytest.mark.process
 def test_group_when_removed_then_ready_raises_what_ray_raises(ray: Any) -> None:
     group = ray.util.placement_group([{"CPU": 1}])
     ray.get(group.ready())
