@@ -7,28 +7,22 @@ test_call_groups, test_method_threads and test_pending_calls.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import Echo, Gate, Log, Stop, end_of
+from helpers.actors import Caller, Echo, Gate, end_of
 from helpers.calls import raised
 
 import actorlib
-from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
+    pytest.mark.usefixtures("runtime"),
 ]
 
 
@@ -37,57 +31,8 @@ def runtime_options() -> RuntimeKeywords:
     return {"preload": [__name__]}
 
 
-class Meeting(Log):
-    """Where two threads wait for one another."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._barrier = threading.Barrier(2)
-
-    def meet(self) -> None:
-        self._barrier.wait()
-
-    def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        return function(*args)
-
-
-def threaded(size: int) -> Any:
-    return actorlib.remote(max_concurrency=size)(Meeting).remote()
-
-
-async def test_threads_when_the_process_is_killed_then_all_calls_fail(
-    stop: Stop,
-) -> None:
-    meeting = threaded(3)
-    pid = await meeting.run.remote(os.getpid)
-    refs = [meeting.meet.remote(), meeting.stop.remote(stop.place)]
-    await stop.reached()
-    os.kill(pid, signal.SIGKILL)
-
-    for ref in refs:
-        error = await raised(ref)
-        assert isinstance(error, ActorDiedError)
-        assert error.exit is not None
-        assert error.exit.signal == signal.SIGKILL
-
-
-async def test_threads_when_the_last_handle_is_gone_then_all_calls_end_before(
-    stop: Stop,
-) -> None:
-    meeting = threaded(2)
-    refs = [meeting.stop.remote(stop.place, number) for number in range(4)]
-    ended = end_of(meeting)
-    del meeting
-    for _ in refs:
-        await stop.reached()
-        stop.release()
-
-    assert await asyncio.gather(*refs) == [0, 1, 2, 3]
-    await ended
-
-
 async def test_threads_when_they_drop_handles_then_the_actors_end() -> None:
-    meeting = threaded(3)
+    caller = Caller.options(max_concurrency=3).remote()
 
     def use(echo: Any) -> Any:
         return actorlib.get([echo.echo.remote(1)])
@@ -95,7 +40,7 @@ async def test_threads_when_they_drop_handles_then_the_actors_end() -> None:
     for _ in range(5):
         echo = Echo.remote()
         ended = end_of(echo)
-        refs = [meeting.run.remote(use, echo) for _ in range(3)]
+        refs = [caller.run.remote(use, echo) for _ in range(3)]
         assert await asyncio.gather(*refs) == [[1], [1], [1]]
         del echo
         await ended
@@ -136,6 +81,7 @@ class Eager:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks are newer")
+@pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers")
 async def test_async_actor_when_its_tasks_are_eager_then_calls_are_answered() -> None:
     actor = Eager.remote()
     refs = [actor.echo.remote(number) for number in range(2_000)]

@@ -1,4 +1,4 @@
-"""Remote functions that are quick or slow, call others, and wait for them."""
+"""Remote functions that call others and wait: what they lend meanwhile, and to whom."""
 
 from __future__ import annotations
 
@@ -8,38 +8,24 @@ import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from helpers.actors import (
-    AsyncCaller,
-    Caller,
-    Counter,
-    Gate,
-    Log,
-    Stop,
-    Target,
-    gone,
-    living,
-)
+from helpers.actors import Caller, Counter, Gate, Log, Stop, Target, gone
 from helpers.functions import add, fail, group_of, halt
 
 import actorlib
+from actorlib._core.engine import find_engine
 from actorlib._owner.functions.task_queue import MAX_DEPTH
 from actorlib.exceptions import TaskUnschedulableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
-
     from helpers.actors import Place
 
     from actorlib import ActorHandle, ObjectRef, Runtime
     from actorlib._options.runtime_options import RuntimeKeywords
 
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
-
 pytestmark = [
     pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("on_both_loops", "runtime"),
+    pytest.mark.usefixtures("runtime"),
 ]
 
 
@@ -93,16 +79,44 @@ async def test_nested_calls_when_they_wait_for_each_other_then_none_hangs() -> N
     assert await fibonacci.remote(6) == 8
 
 
-async def test_nested_call_when_it_waits_then_its_cpu_is_free(
-    runtime: Runtime, stop: Stop
+@actorlib.remote
+def ask(place: Place, *, waits: bool) -> Any:
+    """Gets what another function returns."""
+    refs = [halt.options(num_cpus=2).remote(place, 7)]
+    if waits:
+        refs, _ = actorlib.wait(refs).get()
+    return actorlib.get(refs)
+
+
+@pytest.mark.parametrize(
+    ("options", "kept", "waits"),
+    [
+        ({"num_cpus": 2}, {}, False),
+        ({"num_cpus": 2}, {}, True),
+        ({"num_cpus": 2, "num_gpus": 2}, {"GPU": 2}, False),
+        ({"resources": {"lane": 1}}, {"lane": 1}, False),
+    ],
+)
+async def test_nested_call_when_it_waits_then_its_cpus_alone_are_free(
+    options: Any,
+    kept: dict[str, float],
+    runtime: Runtime,
+    stop: Stop,
+    *,
+    waits: bool,
 ) -> None:
-    outer = actorlib.remote(lambda place: actorlib.get(halt.remote(place, 7)))
-    ref = outer.options(num_cpus=2).remote(stop.place)
+    ref = ask.options(**options).remote(stop.place, waits=waits)
     await stop.reached()
-    assert runtime.available_resources()["CPU"] == 1
-    assert group_of(runtime, "CPU=2").blocked == 1
+    available = runtime.available_resources()
+    blocked = [group.blocked for group in runtime.snapshot().worker_groups]
     stop.release()
-    assert await ref == 7
+
+    assert await ref == [7]
+    whole = runtime.cluster_resources()
+    assert available["CPU"] == 0  # the inner call has both
+    for name in ("GPU", "lane"):
+        assert whole[name] - available[name] == kept.get(name, 0)
+    assert sum(blocked) == 1
 
 
 async def test_nested_call_when_it_waits_then_it_goes_on_with_its_cpus_alone(
@@ -134,62 +148,6 @@ async def test_nested_call_when_it_waits_then_it_goes_on_with_its_cpus_alone(
     assert await log.seen.remote() == ["other", "goes on"]
 
 
-async def test_wait_when_a_function_calls_it_then_its_cpus_are_free(
-    runtime: Runtime, stop: Stop
-) -> None:
-    @actorlib.remote(num_cpus=2)
-    def outer(place: Place) -> list[int]:
-        refs = [halt.remote(place, number) for number in (1, 2)]
-        ready, _ = actorlib.wait(refs, num_returns=2).get()
-        return actorlib.get(ready)
-
-    ref = outer.remote(stop.place)
-    await stop.reached()
-    await stop.reached()
-    assert runtime.available_resources()["CPU"] == 0
-    stop.release()
-    stop.release()
-    assert await ref == [1, 2]
-
-
-async def test_wait_when_refs_came_in_a_list_then_those_that_are_done_are_ready(
-    stop: Stop,
-) -> None:
-    @actorlib.remote
-    def ready(refs: list[ObjectRef[int]]) -> list[int]:
-        done, left = actorlib.wait(refs, num_returns=2, timeout=30).get()
-        assert len(left) == len(refs) - 2
-        return actorlib.get(done)
-
-    first, slow = add.remote(1), halt.remote(stop.place)
-    await first
-    await stop.reached()
-    assert await ready.remote([first, slow, actorlib.put(7)]) == [1, 7]
-    stop.release()
-    await slow
-
-
-async def test_nested_call_when_its_caller_holds_more_than_cpus_then_it_keeps_that(
-    runtime: Runtime, stop: Stop
-) -> None:
-    @actorlib.remote(num_cpus=2, num_gpus=2, max_calls=0)
-    def train(place: Place) -> dict[str, float]:
-        actorlib.get(halt.options(num_cpus=2).remote(place))
-        return actorlib.get_runtime_context().get_assigned_resources()
-
-    @actorlib.remote(resources={"lane": 1})
-    def lane(place: Place) -> None:
-        actorlib.get(halt.options(num_cpus=2).remote(place))
-
-    for function, kept in ((train, {"GPU": 0, "lane": 1}), (lane, {"lane": 0})):
-        ref = function.remote(stop.place)
-        await stop.reached()
-        available = runtime.available_resources()
-        assert {name: available[name] for name in ("CPU", *kept)} == {"CPU": 0, **kept}
-        stop.release()
-        await ref
-
-
 async def test_nested_call_when_others_wait_for_what_its_caller_has_then_it_runs() -> (
     None
 ):
@@ -215,55 +173,23 @@ async def test_nested_call_when_it_is_an_actor_s_then_it_runs_likewise() -> None
     assert await asyncio.gather(*(train.remote() for _ in range(3))) == [4] * 3
 
 
+@actorlib.remote(num_cpus=2)
+def pids(depth: int, width: int) -> set[int]:
+    """The processes of a call and of those that it makes."""
+    depths = range(depth) if width == 0 else [depth - 1] * width if depth else []
+    refs = [pids.remote(deeper, width) for deeper in depths]
+    return {os.getpid()}.union(*(actorlib.get(ref) for ref in reversed(refs)))
+
+
 async def test_nested_calls_when_there_are_many_then_few_processes_run_them(
     runtime: Runtime,
 ) -> None:
-    @actorlib.remote(num_cpus=2)
-    def pids(depth: int) -> set[int]:
-        deeper: set[int] = actorlib.get(pids.remote(depth - 1)) if depth else set()
-        return deeper | {os.getpid()}
+    chains = await asyncio.gather(*(pids.remote(2, 1) for _ in range(50)))
+    tree = await pids.remote(5, 0)
 
-    found = set[int]().union(
-        *await asyncio.gather(*(pids.remote(2) for _ in range(50)))
-    )
-    assert len(found) <= 8  # and not three for each call
+    assert len(set[int]().union(*chains)) <= 8  # and not three for each call
+    assert len(tree) <= 12  # and not one for each of 32 calls
     assert runtime.available_resources()["CPU"] == 2
-
-
-async def test_nested_calls_when_their_amounts_are_random_then_all_of_them_end() -> (
-    None
-):
-    draw = random.Random(7)
-
-    @actorlib.remote
-    def inner(number: int) -> int:
-        return number
-
-    @actorlib.remote
-    def outer(number: int, cpus: float) -> int:
-        return actorlib.get(inner.options(num_cpus=cpus).remote(number))
-
-    refs: list[ObjectRef[int]] = []
-    for number in range(24):
-        asked = outer.options(
-            num_cpus=draw.choice([0, 0.5, 1, 2]),
-            num_gpus=draw.choice([0, 0, 0.5, 1, 2]),
-            resources={"lane": draw.choice([0, 0.5, 1])},
-        )
-        refs.append(asked.remote(number, draw.choice([0.5, 1, 2])))
-    assert await asyncio.gather(*refs) == list(range(24))
-
-
-async def test_nested_calls_when_each_makes_several_then_few_processes_run_them() -> (
-    None
-):
-    @actorlib.remote(num_cpus=2)
-    def pids(depth: int) -> set[int]:
-        refs = [pids.remote(deeper) for deeper in range(depth)]
-        found = [actorlib.get(ref) for ref in reversed(refs)]
-        return {os.getpid()}.union(*found)
-
-    assert len(await pids.remote(5)) <= 12  # and not one for each of 32 calls
 
 
 class Tree(NamedTuple):
@@ -306,61 +232,22 @@ def count_calls(asked: Tree) -> int:
 
 async def test_nested_calls_when_they_are_random_trees_then_all_of_them_end() -> None:
     draw = random.Random(11)
-    asked = [tree(draw) for _ in range(5)]
+    asked = [tree(draw) for _ in range(8)]
     refs = [count_calls.options(**call.options).remote(call) for call in asked]
     assert await asyncio.gather(*refs) == [calls_in(call) for call in asked]
 
 
+@pytest.mark.parametrize("force", [False, True])
 async def test_nested_call_when_its_caller_is_cancelled_then_its_cpus_are_back(
-    runtime: Runtime, stop: Stop
+    runtime: Runtime, stop: Stop, *, force: bool
 ) -> None:
-    @actorlib.remote(num_cpus=2)
-    def outer(place: Place) -> None:
-        actorlib.get(halt.remote(place))
-
-    ref = outer.remote(stop.place)
+    ref = ask.options(num_cpus=2).remote(stop.place, waits=False)
     await stop.reached()
-    ref.cancel()
+    actorlib.cancel(ref, force=force)
     stop.release()
     assert await add.options(num_cpus=2).remote(1, 2) == 3
     assert await add.options(num_cpus=2).remote(2, 2) == 4
     assert runtime.available_resources()["CPU"] == 2
-
-
-async def test_nested_call_when_its_caller_dies_then_its_cpus_are_back(
-    runtime: Runtime, stop: Stop
-) -> None:
-    @actorlib.remote(num_cpus=2, max_retries=0)
-    def outer(place: Place) -> None:
-        actorlib.get(halt.remote(place))
-
-    ref = outer.remote(stop.place)
-    await stop.reached()
-    actorlib.cancel(ref, force=True)
-    stop.release()
-    assert await add.options(num_cpus=2).remote(1, 2) == 3
-    assert runtime.available_resources()["CPU"] == 2
-
-
-async def test_nested_call_when_it_is_in_a_group_then_the_bundle_s_cpu_is_lent() -> (
-    None
-):
-    group = await actorlib.placement_group([{"CPU": 1, "GPU": 1}]).ready()
-    inside = {"placement_group": group}
-    load = add.options(num_cpus=1, **inside)
-
-    @actorlib.remote(num_cpus=1, num_gpus=1)
-    def train(number: int) -> int:
-        return actorlib.get(load.remote(number, 1))
-
-    @actorlib.remote(num_cpus=1)
-    def plain(number: int) -> int:
-        return actorlib.get(load.remote(number, 1))
-
-    for function in (train, plain):
-        called = function.options(**inside)
-        assert await asyncio.gather(*map(called.remote, range(4))) == [1, 2, 3, 4]
-    await actorlib.remove_placement_group(group)
 
 
 async def test_nested_call_when_it_is_behind_its_caller_then_it_goes_elsewhere() -> (
@@ -383,43 +270,24 @@ async def test_nested_call_when_it_is_behind_its_caller_then_it_goes_elsewhere()
     await asyncio.gather(waited, *chain)
 
 
-async def test_actors_call_functions() -> None:
-    plain, looped = Caller.remote(), AsyncCaller.remote()
-    assert await plain.run.remote(lambda: actorlib.get(add.remote(1, 2))) == 3
+async def test_nested_call_when_it_fails_then_its_caller_has_the_error() -> None:
+    caller = Caller.remote()
 
-    async def call() -> int:
-        return await add.remote(add.remote(1), second=2)
-
-    assert await looped.run.remote(call) == 3
+    def error_of(ref: Any) -> str:
+        try:
+            actorlib.get(ref)
+        except (KeyError, TaskUnschedulableError) as error:
+            return f"{type(error).__name__}: {error}"
+        return ""
 
     def fails() -> str:
-        try:
-            actorlib.get(fail.remote(KeyError("a")))
-        except KeyError as error:
-            return type(error).__name__
-        return ""
-
-    assert await plain.run.remote(fails) == "TaskError(KeyError)"
+        return error_of(fail.remote(KeyError("a")))
 
     def never() -> str:
-        try:
-            actorlib.get(add.options(num_cpus=99).remote(1))
-        except TaskUnschedulableError as error:
-            return str(error)
-        return ""
+        return error_of(add.options(num_cpus=99).remote(1))
 
-    assert "add asks CPU=99" in await plain.run.remote(never)
-
-
-async def test_functions_call_actors_and_are_given_handles() -> None:
-    counter = Counter.remote()
-
-    @actorlib.remote
-    def count(given: ActorHandle[Any]) -> int:
-        return actorlib.get(given.add.remote(2))
-
-    assert await count.remote(counter) == 2
-    assert await count.remote(counter) == 4
+    assert (await caller.run.remote(fails)).startswith("TaskError(KeyError)")
+    assert "add asks CPU=99" in await caller.run.remote(never)
 
 
 async def test_an_actor_that_a_function_makes_lives_as_long_as_its_handles(
@@ -451,19 +319,15 @@ async def test_nested_ref_when_its_process_is_to_end_then_that_waits_for_the_val
     assert await ref == 5
 
 
-async def test_nested_ref_when_returned_then_it_can_be_awaited() -> None:
-    nested = actorlib.remote(lambda: [add.remote(40, 2)])
-    [ref] = await nested.remote()
-    assert await ref == 42
+async def test_refs_in_arguments_when_calls_are_over_then_none_is_counted() -> None:
+    engine: Any = find_engine()
+    give = actorlib.remote(lambda value: value)
+    ref = actorlib.put("kept")
 
+    for _ in range(20):
+        await give.remote([ref])
 
-async def test_list_actors_when_functions_run_then_their_processes_are_none(
-    runtime: Runtime,
-) -> None:
-    await add.remote(1)
-    assert len(group_of(runtime).pids) >= 1
-    assert {actor.state for actor in actorlib.list_actors()} <= {"dead"}
-    assert living(runtime) == []
+    assert len(engine.actor_table.pool.calls) == 0
 
 
 # Functions that get what is there.
@@ -525,9 +389,9 @@ async def test_get_when_a_placement_group_is_there_then_no_cpu_is_lent() -> None
         return os.getpid()
 
     group = await actorlib.placement_group([{"lane": 1}]).ready()
-    pids = await asyncio.gather(*(outer.remote(group) for _ in range(5)))
+    numbers = await asyncio.gather(*(outer.remote(group) for _ in range(5)))
     await actorlib.remove_placement_group(group)
-    assert len(set(pids)) == 1
+    assert len(set(numbers)) == 1
 
 
 async def test_get_when_some_values_are_there_then_the_cpus_are_lent_until_the_last(

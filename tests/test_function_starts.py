@@ -1,4 +1,4 @@
-"""Remote functions of which one more worker cannot be started."""
+"""Remote functions whose worker cannot be started, or whose runtime ends."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import errno
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from helpers.actors import gone, running
 from helpers.calls import raised
-from helpers.functions import add, halt
+from helpers.functions import add, halt, pid
 from helpers.turns import next_turn
 
 import actorlib
@@ -129,3 +130,19 @@ async def test_nested_call_when_only_its_caller_has_a_worker_then_it_fails(
     assert "no room for a worker" in await outer.remote(1)
     room.most = 2
     assert await outer.remote(1) == "done"
+
+
+# The end of the runtime.
+
+
+@pytest.mark.process
+async def test_shutdown_when_very_many_calls_wait_then_all_fail(stop: Stop) -> None:
+    async with running(num_cpus=2, grace=0.1):
+        first = await pid.remote()
+        refs = [halt.remote(stop.place) for _ in range(10_000)]
+    answers = await asyncio.gather(*refs, return_exceptions=True)
+    assert {type(answer) for answer in answers} == {WorkerCrashedError}
+    assert "the runtime was shut down" in str(answers[-1])
+    await gone(first)
+    with pytest.raises(RuntimeError, match="no runtime"):
+        pid.remote()

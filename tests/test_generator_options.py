@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ import actorlib
 from actorlib import ObjectRefGenerator
 from actorlib._futures.flow_control import UNREAD, Bounds
 from actorlib._futures.stream_reader import StreamReader
-from actorlib._options.call_options import CallOptions
 from actorlib._options.interface import interface_of
 from actorlib._wire.errors import load_result
 from actorlib._wire.serialization import encode
@@ -65,90 +63,68 @@ def put(items: StreamReader, index: int, number: int = 7) -> None:
 # Options.
 
 
-def test_interface_when_methods_are_generators_then_calls_are_streams() -> None:
-    methods = interface_of(Source).methods
-
-    assert {name for name in methods if methods[name].is_stream} == {
-        "plain",
-        "later",
-        "bounded",
-    }
-    assert methods["later"].is_async
-    assert methods["plain"].headers == {"stream": 0}
-    assert methods["bounded"].headers == {"stream": 8}
-    assert methods["no_stream"].headers is None
-
-
-def test_interface_when_a_generator_is_async_then_the_actor_has_a_loop() -> None:
-    assert interface_of(Source).is_async
-    assert not interface_of(Plain).is_async
-
-
-def test_options_of_a_call_when_given_then_they_go_before_the_class() -> None:
-    face = interface_of(Source)
-
-    moved = face.with_options(face.methods["bounded"], {"backpressure": 2})
-    rays = face.with_options(
-        face.methods["plain"], {"_generator_backpressure_num_objects": -1}
-    )
-
-    assert moved.headers == {"stream": 2}
-    assert rays.headers == {"stream": -1}
-
-
-def test_streaming_is_for_generators_alone() -> None:
-    def plain(self: object) -> int:
-        del self
-        return 1
-
-    face = interface_of(Source)
-    with pytest.raises(ValueError, match="plain is not a generator"):
-        actorlib.method(num_returns="streaming")(plain)
-    with pytest.raises(ValueError, match="no_stream is not a generator"):
-        face.with_options(face.methods["no_stream"], {"num_returns": "streaming"})
-    with pytest.raises(ValueError, match="plain is not a generator"):
-        actorlib.method(backpressure=2)(plain)
+FACE = interface_of(Source)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error"), [(-1, ValueError), ("many", ValueError), (1.5, TypeError)]
+    ("name", "options", "headers"),
+    [
+        ("plain", {}, {"stream": 0}),
+        ("later", {}, {"stream": 0}),
+        ("bounded", {}, {"stream": 8}),
+        ("no_stream", {}, None),
+        ("bounded", {"backpressure": 2}, {"stream": 2}),
+        ("plain", {"_generator_backpressure_num_objects": -1}, {"stream": -1}),
+        ("bounded", {"detach": True}, {"stream": 8, "detach": True}),
+        ("bounded", {"detach": False}, {"stream": 8}),
+    ],
 )
-def test_a_wrong_num_returns_is_refused(wrong: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="num_returns"):
-        actorlib.method(num_returns=wrong)
-    face = interface_of(Source)
-    with pytest.raises(error, match="num_returns"):
-        face.with_options(face.methods["no_stream"], {"num_returns": wrong})
-
-
-def test_a_number_of_results_is_for_both_kinds_of_methods() -> None:
-    face = interface_of(Source)
-
-    for name in ("plain", "no_stream"):
-        method = face.with_options(face.methods[name], {"num_returns": 2})
-        assert method.options.parts == 2
-
-
-def test_dynamic_is_streaming_with_a_warning() -> None:
-    with pytest.warns(DeprecationWarning, match="dynamic"):
-        options = CallOptions().updated({"num_returns": "dynamic"})
-
-    assert options.num_returns == "streaming"
-
-
-@pytest.mark.parametrize(("detach", "told"), [(True, {"detach": True}), (False, {})])
-def test_options_when_a_stream_is_detached_then_its_call_says_so(
-    *, detach: bool, told: dict[str, object]
+def test_method_when_it_is_a_generator_then_its_calls_are_streams(
+    name: str, options: Any, headers: object
 ) -> None:
-    face = interface_of(Source)
+    method = FACE.methods[name]
+    method = FACE.with_options(method, options) if options else method
 
-    said = face.with_options(face.methods["bounded"], {"detach": detach}).headers
+    assert method.is_stream == (headers is not None)
+    assert method.headers == headers
 
-    assert said == {"stream": 8, **told}
-    with pytest.raises(ValueError, match="no_stream is not a generator: detach="):
-        face.with_options(face.methods["no_stream"], {"detach": detach})
-    with pytest.raises(TypeError, match="detach"):
-        face.with_options(face.methods["bounded"], {"detach": 1})
+
+def test_num_returns_when_a_number_then_for_both_kinds_of_methods() -> None:
+    for name in ("plain", "no_stream"):
+        method = FACE.with_options(FACE.methods[name], {"num_returns": 2})
+        assert method.options.parts == 2
+    assert FACE.methods["later"].is_async
+    assert FACE.is_async
+    assert not interface_of(Plain).is_async
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error", "message"),
+    [
+        ("no_stream", {"num_returns": "streaming"}, ValueError, "no_stream is not a "),
+        ("no_stream", {"detach": True}, ValueError, "is not a generator: detach="),
+        ("no_stream", {"detach": False}, ValueError, "is not a generator: detach="),
+        ("bounded", {"detach": 1}, TypeError, "detach"),
+        ("no_stream", {"num_returns": -1}, ValueError, "num_returns"),
+        ("no_stream", {"num_returns": "many"}, ValueError, "num_returns"),
+        ("no_stream", {"num_returns": 1.5}, TypeError, "num_returns"),
+    ],
+)
+def test_options_when_they_do_not_fit_then_refused(
+    name: str, options: Any, error: type[Exception], message: str
+) -> None:
+    def no_stream(self: object) -> None: ...
+
+    with pytest.raises(error, match=message):
+        FACE.with_options(FACE.methods[name], options)
+    if "detach" not in options:
+        with pytest.raises(error, match=message):
+            actorlib.method(**options)(no_stream)
+
+
+def test_backpressure_when_the_method_is_no_generator_then_refused() -> None:
+    with pytest.raises(ValueError, match="no_stream is not a generator"):
+        actorlib.method(backpressure=2)(Source.no_stream)
 
 
 # The reader's end.
@@ -195,57 +171,28 @@ async def test_reading_when_detached_and_dropped_then_told_with_the_first() -> N
     assert items.take() is None
 
 
-@pytest.mark.parametrize("is_detached", [True, False])
+@pytest.mark.parametrize(
+    ("is_detached", "is_over", "cancelled", "told"),
+    [
+        (False, False, [7], []),
+        (True, False, [], [(7, UNREAD)]),
+        (False, True, [], []),
+    ],
+)
 async def test_generator_when_garbage_then_its_call_is_cancelled_or_told(
-    *, is_detached: bool
+    cancelled: list[int], told: list[Any], *, is_detached: bool, is_over: bool
 ) -> None:
     engine = FakeEngine()
     items = await reading(engine, is_detached=is_detached)
     put(items, 0)
+    if is_over:
+        items.set_result(1)
 
     ObjectRefGenerator(items)
     gc.collect()
     await next_turn()
 
-    assert engine.cancelled == ([] if is_detached else [7])
-    assert engine.told == ([(7, UNREAD)] if is_detached else [])
-
-
-async def test_generator_when_closed_then_its_call_is_cancelled_once() -> None:
-    engine = FakeEngine()
-    with contextlib.closing(ObjectRefGenerator[int](await reading(engine))) as items:
-        pass
-    await items.aclose()
-    with pytest.raises(StopAsyncIteration):
-        await anext(items)
-
-    assert engine.cancelled == [7]
-
-
-async def test_generator_when_over_then_dropping_it_cancels_nothing() -> None:
-    engine = FakeEngine()
-    items = await reading(engine)
-    put(items, 0)
-    items.set_result(1)
-
-    ObjectRefGenerator(items)
-    gc.collect()
-    await next_turn()
-
-    assert engine.cancelled == engine.told == []
-
-
-async def test_generator_when_its_whole_call_is_held_then_it_goes_on() -> None:
-    engine = FakeEngine()
-    items = await reading(engine)
-
-    whole = ObjectRefGenerator[int](items).completed()
-    gc.collect()
-    await next_turn()
-    assert engine.cancelled == []
-    items.set_result(0)
-
-    assert await whole == 0
+    assert (engine.cancelled, engine.told) == (cancelled, told)
 
 
 async def test_generator_when_its_whole_call_is_let_go_then_it_is_cancelled() -> None:
@@ -282,38 +229,6 @@ async def test_generator_when_its_wait_is_cancelled_then_its_call_is_unless_deta
     else:
         with pytest.raises(TaskCancelledError):
             await (await anext(generator))
-
-
-async def test_generator_when_cancelled_then_one_ref_tells_and_it_ends() -> None:
-    engine = FakeEngine()
-    items = await reading(engine)
-    put(items, 0)
-    generator: ObjectRefGenerator[int] = ObjectRefGenerator(items)
-
-    actorlib.cancel(generator)
-
-    assert engine.cancelled == [7]
-    assert repr(generator) == "<ObjectRefGenerator finished>"
-    with pytest.raises(TaskCancelledError):
-        await (await anext(generator))
-    with pytest.raises(StopAsyncIteration):
-        await anext(generator)
-    with pytest.raises(TaskCancelledError):
-        await generator.completed()
-
-
-async def test_generator_when_waited_for_then_the_end_wakes_everybody() -> None:
-    items = await reading(FakeEngine())
-    generator: ObjectRefGenerator[int] = ObjectRefGenerator(items)
-    waits = [asyncio.ensure_future(_step(generator)) for _ in range(3)]
-    await asyncio.sleep(0)
-
-    put(items, 0)
-    items.set_result(1)
-
-    assert sorted(await asyncio.gather(*waits)) == [-1, -1, 0]
-    assert await generator.completed() == 1
-    assert repr(await generator.completed()) == "1"
 
 
 async def _step(generator: ObjectRefGenerator[int]) -> int:

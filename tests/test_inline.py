@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import pytest_asyncio
-from helpers.actors import AsyncCaller, Caller, Counter, Echo, Gate, Stop, running
+from helpers.actors import AsyncCaller, Caller, Counter, Echo, Stop, running
 from helpers.calls import raised
 
 import actorlib
@@ -72,35 +72,27 @@ def thread_name() -> str:
 # Which engine.
 
 
-def test_engine_when_unknown_then_the_known_ones_are_listed() -> None:
-    known = "engine takes one of 'local', 'inline', 'ray'"
-    with pytest.raises(ValueError, match=known):
-        actorlib.init(engine="spark")  # type: ignore[arg-type]
-
-
-def test_engine_when_of_the_wrong_type_then_it_is_refused() -> None:
-    with pytest.raises(TypeError, match="engine"):
-        actorlib.init(engine=1)  # type: ignore[arg-type]
-
-
-def test_engine_when_the_variable_is_unknown_then_it_is_named(
+async def test_engine_when_named_or_by_the_variable_then_the_name_goes_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    init: Any = actorlib.init
+    known = "takes one of 'local', 'inline', 'ray'"
+    with pytest.raises(ValueError, match=f"engine {known}"):
+        init(engine="spark")
+    with pytest.raises(TypeError, match="engine"):
+        init(engine=1)
     monkeypatch.setenv("ACTORLIB_ENGINE", "spark")
     with pytest.raises(ValueError, match="ACTORLIB_ENGINE takes one of 'local'"):
-        actorlib.init()
-
-
-async def test_engine_when_the_variable_says_it_then_without_a_change_of_the_program(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+        init()
+    async with running(engine="inline"):
+        assert await Echo.remote().pid.remote() == os.getpid()
     monkeypatch.setenv("ACTORLIB_ENGINE", "inline")
     async with running():
         assert await Echo.remote().pid.remote() == os.getpid()
 
 
 @pytest.mark.process
-async def test_engine_when_named_then_the_variable_is_not_asked(
+async def test_engine_when_local_is_named_then_the_variable_is_not_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ACTORLIB_ENGINE", "inline")
@@ -112,30 +104,8 @@ async def test_engine_when_named_then_the_variable_is_not_asked(
 
 
 @CALLERS
-async def test_actor_when_it_runs_then_in_this_process_and_with_its_modules(
-    runtime: Runtime, caller: Any
-) -> None:
-    actor = caller.remote()
-    seen.clear()
-
-    assert await actor.run.remote(note, "noted") == os.getpid()
-    assert seen == ["noted"]
-    assert [info.pid for info in actorlib.list_actors()] == [os.getpid()]
-    assert runtime.snapshot().actors[0].mask is None
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_actor_when_a_debugger_looks_then_its_threads_bear_its_name() -> None:
-    plain, mixed = Caller.remote(), AsyncCaller.remote()
-
-    assert (await plain.run.remote(thread_name)).startswith("Caller #")
-    assert (await mixed.run.remote(thread_name)).startswith("AsyncCaller #")
-
-
-@pytest.mark.usefixtures("runtime")
-@CALLERS
-async def test_breakpoint_when_in_a_method_then_this_process_stops_there(
-    caller: Any, monkeypatch: pytest.MonkeyPatch
+async def test_actor_when_it_runs_then_in_this_process_with_its_modules_and_debugger(
+    runtime: Runtime, caller: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped: list[str] = []
 
@@ -144,9 +114,27 @@ async def test_breakpoint_when_in_a_method_then_this_process_stops_there(
         stopped.append(f"{frame.f_code.co_name} {frame.f_locals}")
 
     monkeypatch.setattr(sys, "breakpointhook", stop_here)
-    await caller.remote().run.remote(stops, 7)
+    monkeypatch.setattr(sys.modules[__name__], "answer", lambda: "replaced")
+    actor = caller.remote()
+    seen.clear()
 
+    assert await actor.run.remote(note, "noted") == os.getpid()
+    assert seen == ["noted"]
+    assert [info.pid for info in actorlib.list_actors()] == [os.getpid()]
+    assert runtime.snapshot().actors[0].mask is None
+    name = await actor.run.remote(thread_name)
+    assert name.startswith(("Caller #", "AsyncCaller #"))
+    assert await actor.run.remote(ask) == "replaced"
+    await actor.run.remote(stops, 7)
     assert stopped == ["stops {'number': 7}"]
+
+
+def answer() -> str:
+    return "real"
+
+
+def ask() -> str:
+    return answer()
 
 
 def stops(number: int) -> None:
@@ -181,7 +169,7 @@ actorlib.run(main())
 
 
 @pytest.mark.process
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_debugger_when_it_stops_in_methods_then_it_can_be_spoken_to(
     tmp_path: Path,
 ) -> None:
@@ -205,23 +193,6 @@ def test_debugger_when_it_stops_in_methods_then_it_can_be_spoken_to(
     ]
 
 
-@pytest.mark.usefixtures("runtime")
-async def test_function_of_a_module_when_replaced_then_actors_see_that(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "answer", lambda: "replaced")
-
-    assert await Caller.remote().run.remote(ask) == "replaced"
-
-
-def answer() -> str:
-    return "real"
-
-
-def ask() -> str:
-    return answer()
-
-
 # What one process cannot have.
 
 
@@ -233,19 +204,21 @@ async def test_runtime_env_when_asked_for_then_it_is_refused_where_it_is_written
     env: Any,
 ) -> None:
     made = Echo.options(runtime_env=env)
-    with pytest.raises(UnsupportedOptionError, match="use the local engine") as caught:
-        made.remote()
-    assert next(iter(env)) in str(caught.value)
-    assert isinstance(caught.value, ActorlibError)
-    assert isinstance(caught.value, ValueError)
+    function = forty_two.options(runtime_env=env)
+    for begin in (made.remote, function.remote):
+        with pytest.raises(UnsupportedOptionError, match="local engine") as caught:
+            begin()
+        assert next(iter(env)) in str(caught.value)
+        assert isinstance(caught.value, ActorlibError)
+        assert isinstance(caught.value, ValueError)
 
-    for caller in (Caller, AsyncCaller):
-        error = await raised(caller.remote().make.remote(made))
-        assert isinstance(error, UnsupportedOptionError)
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_runtime_env_when_it_says_nothing_then_it_is_taken() -> None:
+    for ref in (
+        Caller.remote().make.remote(made),
+        AsyncCaller.remote().make.remote(made),
+        Caller.remote().run.remote(lambda: function.remote().get()),
+    ):
+        assert isinstance(await raised(ref), UnsupportedOptionError)
+    # One that says nothing is accepted.
     assert await Echo.options(runtime_env={"env_vars": {}}).remote().echo.remote(1)
 
 
@@ -294,36 +267,22 @@ async def test_kill_when_a_method_does_not_return_then_it_is_left_behind_and_tol
     async with running(engine="inline", grace=0.01, num_cpus=1) as runtime:
         options: Any = {"num_cpus": 1, "max_concurrency": threads}
         caller = Caller.options(**options).remote()
-        ref = caller.run.remote(stop.place.stop_here)
-        await stop.reached()
-        await actorlib.kill(caller)
-        assert isinstance(await raised(ref), ActorDiedError)
-        assert runtime.available_resources()["CPU"] == 1
-    assert "a thread cannot be killed" in caplog.text
-    assert "Caller #1" in caplog.text
-
-    stop.release()
-    join_threads_but(known)
-
-
-async def test_kill_when_a_plain_method_runs_then_no_other_begins(
-    stop: Stop, caplog: pytest.LogCaptureFixture
-) -> None:
-    known = set(threading.enumerate())
-    async with running(engine="inline", grace=0.01):
-        caller = Caller.remote()
-        refs = [caller.run.remote(stop.place.stop_here)]
+        refs = [caller.run.remote(stop.place.stop_here) for _ in range(threads)]
         refs += [caller.run.remote(note, "never") for _ in range(3)]
-        await stop.reached()
+        for _ in range(threads):
+            await stop.reached()
         seen.clear()
         await actorlib.kill(caller)
         for ref in refs:
             assert isinstance(await raised(ref), ActorDiedError)
-    assert "left behind" in caplog.text
+        assert runtime.available_resources()["CPU"] == 1
+    assert "a thread cannot be killed" in caplog.text
+    assert "Caller #1" in caplog.text
 
-    stop.release()
+    for _ in range(threads):
+        stop.release()
     join_threads_but(known)
-    assert seen == []
+    assert seen == []  # no other method has begun
 
 
 async def test_actor_when_left_behind_then_it_does_not_wait_for_others(
@@ -413,30 +372,19 @@ async def _numbers() -> Any:
         seen.append("closed")
 
 
-@pytest.mark.parametrize(
-    ("method", "left"), [("begin", "given up"), ("stream", "closed")]
-)
-async def test_actor_when_it_ends_then_what_it_left_on_its_loop_ends_too(
-    runtime: Runtime, method: str, left: str
-) -> None:
-    del runtime
+@pytest.mark.usefixtures("runtime")
+async def test_actor_when_it_ends_then_it_is_gone_with_what_is_on_its_loop() -> None:
     async with Mixed.remote() as mixed:
-        await getattr(mixed, method).remote()
+        await mixed.begin.remote()
+        await mixed.stream.remote()
         seen.clear()
+    assert sorted(map(str, seen)) == ["closed", "given up"]
 
-    assert seen == [left]
-
-
-async def test_actor_when_it_has_ended_then_its_object_is_gone(
-    runtime: Runtime,
-) -> None:
-    del runtime
     seen.clear()
     for kind in (Leaver, AsyncLeaver):
         async with kind.remote() as leaver:
             await leaver.ping.remote()
     gc.collect()
-
     assert seen == ["gone", "gone"]
 
 
@@ -444,8 +392,7 @@ class _Leaver:
     def __del__(self) -> None:
         seen.append("gone")
 
-    def ping(self) -> None:
-        """Answers."""
+    def ping(self) -> None: ...
 
 
 Leaver = actorlib.remote(type("Leaver", (_Leaver,), {"__module__": __name__}))
@@ -453,8 +400,7 @@ Leaver = actorlib.remote(type("Leaver", (_Leaver,), {"__module__": __name__}))
 
 @actorlib.remote
 class AsyncLeaver(_Leaver):
-    async def ping(self) -> None:  # type: ignore[override]
-        """Answers."""
+    async def ping(self) -> None: ...  # type: ignore[override]
 
 
 @pytest.mark.usefixtures("runtime")
@@ -476,12 +422,10 @@ def leave() -> None:
 
 @pytest.mark.usefixtures("runtime")
 async def test_thread_when_given_the_context_then_it_is_the_actor_s() -> None:
-    caller, gate = Caller.remote(), Gate.remote()
-    asked = await caller.run.remote(actor_id_in_a_thread)
+    own, copied, empty = await Caller.remote().run.remote(actor_id_in_a_thread)
 
-    assert asked[0] == asked[1]
-    assert asked[2] is None
-    assert await gate.left.remote() == []
+    assert own == copied
+    assert empty is None
 
 
 def actor_id_in_a_thread() -> list[Any]:
@@ -594,16 +538,6 @@ async def test_rank_when_its_variables_would_be_everybodys_then_it_is_refused() 
 
 def abs_of(number: int) -> int:
     return abs(number)
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_function_when_it_asks_for_variables_then_it_is_refused() -> None:
-    coloured = forty_two.options(runtime_env={"env_vars": {"A": "1"}})
-    with pytest.raises(UnsupportedOptionError, match=r"env_vars.*local engine"):
-        coloured.remote()
-
-    error = await raised(Caller.remote().run.remote(lambda: coloured.remote().get()))
-    assert isinstance(error, UnsupportedOptionError)
 
 
 async def test_function_when_cancelled_then_its_thread_goes_on_until_it_looks(

@@ -10,27 +10,28 @@ import resource
 import signal
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from helpers.actors import AsyncCaller, Caller, Echo, Keeper, end_of
-from helpers.memory import descriptors, in_blocks, numbers, settled, stores
+from helpers.actors import AsyncCaller, Caller, Echo, Gate, Keeper, end_of
+from helpers.memory import (
+    descriptors,
+    in_blocks,
+    in_own_blocks,
+    numbers,
+    settled,
+    stores,
+)
 from helpers.rare_cases import rarely
 
 import actorlib
-from actorlib._core.engine import find_engine
 from actorlib._queries.client import ask_loop, find_runtimes
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
-
     from actorlib import Runtime
     from actorlib._options.runtime_options import RuntimeKeywords
-
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytestmark = [
     pytest.mark.process,
@@ -122,59 +123,6 @@ async def test_arrays_are_views_that_are_aligned_and_cannot_be_written_to() -> N
         back[0] = 1
 
 
-def changed_first(value: Any, echo: Any, other: Any) -> list[int]:
-    """What another actor sees of a ref whose value was changed here."""
-    refs = [echo.echo.remote(value), actorlib.put(value)]
-    for ref in refs:
-        ref.get()[0] = 1
-    return [
-        other.run.remote(first_of, given).get()
-        for ref in refs
-        for given in (ref, [ref])
-    ]
-
-
-def first_of(value: Any) -> int:
-    """The first byte of a value as it came, or of one behind a ref."""
-    return int((actorlib.get(value[0]) if isinstance(value, list) else value)[0])
-
-
-@pytest.mark.thorough
-async def test_what_is_changed_is_seen_by_others_as_it_was_and_leaves_nothing() -> None:
-    echo, caller, other = Echo.remote(), Caller.remote(), Caller.remote()
-    await settled(echo, caller, other)
-    before = in_blocks()
-    value = bytearray(2 * ABOVE)
-    refs = [echo.echo.remote(value), actorlib.put(value)]
-    for ref in refs:
-        (await ref)[0] = 1
-    here = [
-        await other.run.remote(first_of, given)
-        for ref in refs
-        for given in (ref, [ref])
-    ]
-    there = await caller.run.remote(changed_first, value, echo, other)
-    del ref, refs
-    await settled(echo, caller, other)
-    await settled(echo, caller, other)
-
-    assert here == there == [0] * 4
-    assert in_blocks() == before
-
-
-async def test_values_between_workers_are_equal_and_come_by_refs_too() -> None:
-    array = numbers(2 * MIB)
-    echo = Echo.remote()
-    for caller in (Caller.remote(), AsyncCaller.remote()):
-        assert np.array_equal(await caller.call.remote(echo, "echo", array), array)
-        made = await caller.make.remote(Keeper, array)
-        assert np.array_equal(await made.kept.remote(), array)
-    by_ref = echo.echo.remote(echo.echo.remote(array))
-    assert np.array_equal(await by_ref, array)
-    me = AsyncCaller.remote()
-    assert np.array_equal(await me.call.remote(me, "run", squared, MIB), squared(MIB))
-
-
 @pytest.mark.thorough
 async def test_errors_with_large_arrays_arrive() -> None:
     echo = Echo.remote()
@@ -193,60 +141,11 @@ async def test_errors_with_large_arrays_arrive() -> None:
         del caught, error
     await settled(echo, retried, picky)
     for actor in (echo, retried, picky):
-        blocks = await Caller.remote().call.remote(actor, "__ray_call__", own_blocks)
+        blocks = await Caller.remote().call.remote(actor, "__ray_call__", in_own_blocks)
         assert blocks == 0
 
 
-def own_blocks(_: object = None) -> int:
-    """The bytes in blocks of this worker that are not free."""
-    store = cast("Any", find_engine()).memory._store
-    with store._lock:
-        store._apply_deferred()
-    return sum(segment.blocks.used for segment in store._segments.values())
-
-
 # One copy in, none out.
-
-
-@pytest.mark.thorough
-async def test_blocks_are_free_when_the_last_view_is_gone() -> None:
-    echo, keeper = Echo.remote(), Keeper.remote()
-    array = np.ones(MIB)
-    await settled(echo, keeper)
-    before = in_blocks()
-    await keeper.keep.remote(array)
-    back = await echo.echo.remote(array)
-    piece = back[5:9]
-    del back
-    await settled(echo, keeper)
-    held = in_blocks() - before
-    theirs = await echo.__ray_call__.remote(own_blocks)
-    await keeper.keep.remote(None)
-    del piece
-    await settled(echo, keeper)
-
-    assert held > 8 * MIB
-    assert theirs > 8 * MIB
-    assert in_blocks() == before
-    assert await echo.__ray_call__.remote(own_blocks) == 0
-
-
-@actorlib.remote
-class Gate:
-    """Has its callers wait until it is opened."""
-
-    def __init__(self) -> None:
-        self._came, self._opened = asyncio.Event(), asyncio.Event()
-
-    async def wait(self) -> None:
-        self._came.set()
-        await self._opened.wait()
-
-    async def came(self) -> None:
-        await self._came.wait()
-
-    async def open(self) -> None:
-        self._opened.set()
 
 
 @actorlib.remote
@@ -268,7 +167,7 @@ async def test_long_bytes_when_they_are_copied_then_their_block_is_free_again() 
     sizes = {await taker.take.remote(data) for _ in range(100)}  # known to be quick
     after_calls = in_blocks()
     waits = taker.take.remote(data, opened, closed)
-    await closed.came.remote()
+    await closed.reached.remote()
     while_it_waits = in_blocks()
     await closed.open.remote()
 
@@ -409,38 +308,26 @@ async def test_readers_and_makers_that_are_killed_leave_nothing(
 
 
 @LINUX
-async def test_a_worker_without_room_for_addresses_is_sent_and_sends_large_values() -> (
-    None
-):
-    caller = Caller.remote()
-    await caller.run.remote(limit_addresses)
-
-    assert await caller.run.remote(looks, numbers(MIB)) == looks(await put(MIB))
-    data = await caller.run.remote(bytes, MIB)  # by the pipe, with a warning
-    assert len(data) == MIB
-    assert await caller.run.remote(abs, -1) == 1
-
-
-@LINUX
-async def test_an_owner_without_room_for_addresses_is_sent_and_sends_large_values() -> (
-    None
-):
+async def test_large_values_when_addresses_are_scarce_then_they_arrive() -> None:
     caller, echo = Caller.remote(), Echo.remote()
     before = resource.getrlimit(resource.RLIMIT_AS)
+    expected = looks(await actorlib.put(numbers(MIB)))
     limit_addresses()
     try:
         back = await caller.run.remote(squared, MIB)
         passed_on = await echo.echo.remote(caller.run.remote(squared, MIB))
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
-
     for array in (back, passed_on):
         assert np.array_equal(array, squared(MIB))
         assert not array.flags.writeable
 
-
-async def put(nbytes: int) -> Any:
-    return await actorlib.put(numbers(nbytes))
+    await caller.run.remote(limit_addresses)
+    assert await caller.run.remote(looks, numbers(MIB)) == expected
+    assert (
+        len(await caller.run.remote(bytes, MIB)) == MIB
+    )  # by the pipe, with a warning
+    assert await caller.run.remote(abs, -1) == 1
 
 
 def limit_addresses() -> None:

@@ -57,6 +57,22 @@ def came_by_the_owner(actor: ActorHandle[Any]) -> int:
     return int(life.router.calls.made)
 
 
+def calls_of_all_sorts(other: Any, number: int, *, keeps_order: bool) -> Generator[Any]:
+    """Makes calls that go by either way.
+
+    A call that waits for an argument is passed by others if it may be.
+    """
+    ref = None
+    for place in range(number):
+        if place and place % 7 == 0:
+            ref = other.note.remote([place, other])
+        elif place and place % 11 == 0 and keeps_order:
+            ref = other.note.remote(ref)
+        else:
+            ref = other.note.remote(place)
+        yield ref
+
+
 @actorlib.remote
 class Talker:
     """Calls another actor from plain methods."""
@@ -83,30 +99,18 @@ class Talker:
         """Cancels it."""
         self._ref.cancel()
 
-    def drop(self) -> Any:
+    def run(self, work: Any, *args: Any) -> Any:
+        """Calls a function, here and with the other actor."""
+        return work(self._other, *args)
+
+    def drop(self) -> None:
         """Lets go of the handle."""
         del self._other
 
-    def run(self, work: Any) -> Any:
-        """Calls something."""
-        return work()
-
     def mixed(self, number: int, *, keeps_order: bool) -> list[Any]:
-        """Makes calls of all sorts, and gives what was noted.
-
-        A call that waits for an argument is passed by others if it may be.
-        """
-        first = self._other.note.remote(0)
-        refs = [first]
-        for place in range(1, number):
-            note = self._other.note
-            if place % 7 == 0:
-                refs.append(note.remote([place, self._other]))
-            elif place % 11 == 0 and keeps_order:
-                refs.append(note.remote(refs[-1]))
-            else:
-                refs.append(note.remote(place))
-        actorlib.get(refs)
+        """Makes calls of all sorts, and gives what was noted."""
+        calls = calls_of_all_sorts(self._other, number, keeps_order=keeps_order)
+        actorlib.get(list(calls))
         return [_number_of(value) for value in actorlib.get(self._other.seen.remote())]
 
     def many(self, number: int) -> bool:
@@ -120,36 +124,23 @@ class AsyncTalker:
     """The same from ``async def`` methods."""
 
     async def meet(self, other: ActorHandle[Any]) -> None:
-        """Calls it until there is a link, and keeps its handle."""
         self._other = other
         for _ in range(ENOUGH):
             await other.__ray_ready__.remote()
 
     async def ask(self, method: str, *args: Any) -> Any:
-        """Calls a method and waits for the answer."""
         return await getattr(self._other, method).remote(*args)
 
     async def mixed(self, number: int, *, keeps_order: bool) -> list[Any]:
-        """Makes calls of all sorts, and gives what was noted.
-
-        A call that waits for an argument is passed by others if it may be.
-        """
-        refs = [self._other.note.remote(0)]
-        for place in range(1, number):
-            note = self._other.note
-            if place % 7 == 0:
-                refs.append(note.remote([place, self._other]))
-            elif place % 11 == 0 and keeps_order:
-                refs.append(note.remote(refs[-1]))
-            else:
-                refs.append(note.remote(place))
-            if place % 13 == 0:
+        refs: list[Any] = []
+        for ref in calls_of_all_sorts(self._other, number, keeps_order=keeps_order):
+            refs.append(ref)
+            if len(refs) % 13 == 0:
                 await asyncio.sleep(0)
         await asyncio.gather(*refs)
         return [_number_of(value) for value in await self._other.seen.remote()]
 
     async def many(self, number: int) -> bool:
-        """Makes many calls at once, and says whether each has its own answer."""
         made = list(range(number))
         got = await asyncio.gather(*[self._other.echo.remote(n) for n in made])
         return got == made
@@ -175,7 +166,6 @@ class AsyncEcho:
     """Gives back what it is given."""
 
     async def echo(self, value: Any) -> Any:
-        """The value that was given."""
         return value
 
 
@@ -184,12 +174,10 @@ class AsyncLog(Log):
     """Writes down what is called, on a loop."""
 
     async def note(self, value: Any) -> Any:
-        """Writes a value down and gives it back."""
         self._seen.append(value)
         return value
 
     async def seen(self) -> list[Any]:
-        """What was written down."""
         return self._seen
 
 
@@ -197,47 +185,39 @@ class AsyncLog(Log):
 class Server:
     """An actor to be ended, and to be waited for."""
 
-    def __init__(self) -> None:
-        self._kept: Any = None
-
     def pid(self) -> int:
-        """The process it is in."""
         return os.getpid()
 
     def stop(self, place: Place) -> str:
-        """Stops there."""
         place.stop_here()
         return "went on"
 
     def handle(self) -> Any:
-        """A handle of another actor."""
         self._kept = Target.remote()
         return self._kept
 
     def ref(self) -> list[Any]:
-        """A ref inside of a value."""
         return [actorlib.put("kept")]
 
     def array(self, number: int) -> Any:
         """A large array."""
         return np.full(number, 7.0)
 
+    def fail(self, error: BaseException) -> None:
+        raise error
+
     def keep(self, other: ActorHandle[Any]) -> None:
-        """Meets another actor."""
         self._other = other
         for _ in range(ENOUGH):
             actorlib.get(other.__ray_ready__.remote())
 
     def leave(self) -> None:
-        """Ends itself."""
         actorlib.exit_actor()
 
     def count(self, number: int) -> Generator[int]:
-        """Gives numbers, one after the other."""
         yield from range(number)
 
     def ask_back(self) -> Any:
-        """Calls that one."""
         return actorlib.get(self._other.ask.remote("pid"))
 
 
@@ -249,15 +229,18 @@ for _place in range(500):
 TALKERS = pytest.mark.parametrize(
     "talker", [Talker, AsyncTalker], ids=["plain", "async"]
 )
-ECHOES = pytest.mark.parametrize(
-    "echo",
-    [Echo, Echo.options(max_concurrency=4), AsyncEcho],
-    ids=["serial", "threaded", "looped"],
+
+
+@pytest.mark.parametrize(
+    ("talker", "echo"),
+    [
+        (Talker, Echo),
+        (Talker, Echo.options(max_concurrency=4)),
+        (AsyncTalker, Echo),
+        (AsyncTalker, AsyncEcho),
+    ],
+    ids=["plain-serial", "plain-threaded", "async-serial", "async-looped"],
 )
-
-
-@TALKERS
-@ECHOES
 async def test_calls_when_two_actors_have_met_then_the_owner_sees_none(
     talker: Any, echo: Any
 ) -> None:
@@ -269,22 +252,16 @@ async def test_calls_when_two_actors_have_met_then_the_owner_sees_none(
 
     assert answers == list(range(20))
     assert came_by_the_owner(other) == seen < ENOUGH
-
-
-@TALKERS
-@ECHOES
-async def test_calls_when_thousands_are_made_at_once_then_each_has_its_answer(
-    talker: Any, echo: Any
-) -> None:
-    one, other = talker.remote(), echo.remote()
-    await one.meet.remote(other)
-
     assert await one.many.remote(3_000)
     assert await one.many.remote(1_000)
+    if talker is AsyncTalker:  # links are read in the place of a blocked loop
+        assert await one.block.remote("echo", 5) == 5
 
 
-@TALKERS
-@pytest.mark.parametrize("log", [Log, MixedLog, AsyncLog])
+@pytest.mark.parametrize(
+    ("talker", "log"),
+    [(Talker, Log), (AsyncTalker, Log), (AsyncTalker, MixedLog), (Talker, AsyncLog)],
+)
 async def test_order_when_calls_go_both_ways_then_it_is_that_of_the_caller(
     talker: Any, log: Any
 ) -> None:
@@ -303,20 +280,23 @@ async def test_answer_when_it_depends_on_a_later_call_by_the_owner_then_it_comes
     one, gate = Talker.remote(), Gate.remote()
     await one.meet.remote(gate)
 
-    def wait_then_open(self: Any) -> Any:
-        ref = self._other.wait.remote("here")
-        self._other.open.remote("x" * 70_000)  # by way of the owner, and so the next
-        self._other.open.remote("here")
+    def wait_then_open(gate: Any) -> Any:
+        ref = gate.wait.remote("here")
+        gate.open.remote("x" * 70_000)  # by way of the owner, and so the next
+        gate.open.remote("here")
         return actorlib.get(ref)
 
-    assert await one.__ray_call__.remote(wait_then_open) == "here"
+    assert await one.run.remote(wait_then_open) == "here"
 
 
-async def test_answer_when_it_has_handles_refs_or_large_values_then_it_arrives() -> (
-    None
-):
+async def test_values_and_errors_when_they_go_over_a_link_then_they_arrive() -> None:
     one, other = Talker.remote(), Server.remote()
     await one.meet.remote(other)
+
+    def read(other: Any) -> list[Any]:
+        first = other.pid.remote()
+        items = [actorlib.get(ref) for ref in other.count.remote(100)]
+        return [actorlib.get(first), *items]
 
     target = await one.ask.remote("handle")
     (ref,) = await one.ask.remote("ref")
@@ -325,23 +305,22 @@ async def test_answer_when_it_has_handles_refs_or_large_values_then_it_arrives()
     assert await target.ping.remote() > 0
     assert await ref == "kept"
     assert array.sum() == 700_000
-
-
-async def test_error_when_it_was_raised_over_a_link_then_it_is_its_own_class() -> None:
-    one, other = AsyncTalker.remote(), Echo.remote()
-    await one.meet.remote(other)
-
+    assert (await one.run.remote(read))[1:] == list(range(100))
     with pytest.raises(KeyError, match="nothing") as caught:
         await one.ask.remote("fail", KeyError("nothing"))
+    assert "Server.fail" in str(caught.value.__cause__)
 
-    assert "Echo.fail" in str(caught.value.__cause__)
 
-
-async def test_get_when_it_blocks_a_loop_then_links_are_read_in_its_place() -> None:
-    one, other = AsyncTalker.remote(), Echo.remote()
+async def test_deadlock_or_exit_when_over_links_then_the_caller_is_told() -> None:
+    one, other = Talker.remote(), Server.remote()
     await one.meet.remote(other)
+    await other.keep.remote(one)
 
-    assert await one.block.remote("echo", 5) == 5
+    with pytest.raises(DeadlockError, match=r"Talker\.ask"):
+        await one.ask.remote("ask_back")
+    assert await one.ask.remote("pid") == await other.pid.remote()
+    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
+        await one.ask.remote("leave")
 
 
 @TALKERS
@@ -400,13 +379,13 @@ async def test_answers_when_they_were_given_before_the_end_then_they_arrive(
     one, other = Talker.remote(), Server.remote()
     await one.meet.remote(other)
 
-    def ask_then_stop(self: Any, place: Place) -> int:
-        refs = [self._other.pid.remote() for _ in range(50)]
-        self._other.stop.remote(place)
+    def ask_then_stop(other: Any, place: Place) -> int:
+        refs = [other.pid.remote() for _ in range(50)]
+        other.stop.remote(place)
         place.stop_here()
         return len({*actorlib.get(refs)})
 
-    ref = one.__ray_call__.remote(ask_then_stop, stop.place)
+    ref = one.run.remote(ask_then_stop, stop.place)
     await stop.reached()
     await stop.reached()
     (info,) = [a for a in runtime.snapshot().actors if a.class_name == "Server"]
@@ -419,16 +398,48 @@ async def test_answers_when_they_were_given_before_the_end_then_they_arrive(
     assert await ref == 1
 
 
-async def test_cancel_when_a_call_runs_over_a_link_then_it_is_stopped() -> None:
-    one, gate = Talker.remote(), Gate.remote()
+async def test_cancel_when_calls_go_over_links_then_it_reaches_the_last(
+    stop: Stop,
+) -> None:
+    one, front, gate = Talker.remote(), AsyncTalker.remote(), Gate.remote()
     await one.meet.remote(gate)
-    await one.tell.remote("wait", "here")
-    await gate.reached.remote("here")
 
+    def ask_then_stop(gate: Any, place: Place) -> None:
+        ref = gate.wait.remote("busy")
+        place.stop_here()
+        actorlib.get(ref)
+
+    # By the one who made the call.
+    await one.tell.remote("wait", "own")
+    await gate.reached.remote("own")
     await one.cancel.remote()
+    await gate.wait.remote("own")
+    # By the owner, with the call that made it.
+    await front.meet.remote(gate)
+    for talker in (one, front):
+        asked = talker.ask.remote("wait", f"{talker}")
+        await gate.reached.remote(f"{talker}")
+        asked.cancel()
+        await gate.wait.remote(f"{talker}")
+        with pytest.raises(TaskCancelledError):
+            await asked
+    # By the owner, as the caller is busy.
+    busy = one.run.remote(ask_then_stop, stop.place)
+    await stop.reached()
+    await gate.reached.remote("busy")
+    busy.cancel()
+    await gate.wait.remote("busy")
+    stop.release()
+    # By the owner, over two links.
+    await front.meet.remote(one)
+    chain = front.ask.remote("ask", "wait", "chain")
+    await gate.reached.remote("chain")
+    chain.cancel()
+    await gate.wait.remote("chain")
 
-    await gate.wait.remote("here")
-    assert await gate.left.remote() == ["here"]
+    left = ["own", f"{one}", f"{front}", "busy", "chain"]
+    assert await gate.left.remote() == left
+    await one.ask.remote("open", "there")
 
 
 async def test_cancel_when_a_call_waits_in_a_busy_actor_then_it_is_not_run(
@@ -445,68 +456,6 @@ async def test_cancel_when_a_call_waits_in_a_busy_actor_then_it_is_not_run(
     await busy
 
     assert await one.ask.remote("seen") == [1]
-
-
-@TALKERS
-async def test_cancel_when_the_caller_is_cancelled_then_so_is_what_it_called(
-    talker: Any,
-) -> None:
-    one, gate = talker.remote(), Gate.remote()
-    await one.meet.remote(gate)
-    ref = one.ask.remote("wait", "here")
-    await gate.reached.remote("here")
-
-    ref.cancel()
-
-    await gate.wait.remote("here")
-    assert await gate.left.remote() == ["here"]
-    with pytest.raises(TaskCancelledError):
-        await ref
-    await one.ask.remote("open", "there")
-
-
-async def test_cancel_when_the_caller_is_busy_then_the_callee_is_told_by_the_owner(
-    stop: Stop,
-) -> None:
-    one, gate = Talker.remote(), Gate.remote()
-    await one.meet.remote(gate)
-
-    def ask_then_stop(self: Any, place: Place) -> None:
-        self._ref = self._other.wait.remote("here")
-        place.stop_here()
-
-    ref = one.__ray_call__.remote(ask_then_stop, stop.place)
-    await stop.reached()
-    await gate.reached.remote("here")
-
-    ref.cancel()
-
-    await gate.wait.remote("here")
-    assert await gate.left.remote() == ["here"]
-
-
-async def test_cancel_when_calls_go_on_over_links_then_it_reaches_the_last() -> None:
-    one, two, gate = Talker.remote(), Talker.remote(), Gate.remote()
-    await two.meet.remote(gate)
-    await one.meet.remote(two)
-    ref = one.ask.remote("ask", "wait", "here")
-    await gate.reached.remote("here")
-
-    ref.cancel()
-
-    await gate.wait.remote("here")
-    assert await gate.left.remote() == ["here"]
-
-
-async def test_deadlock_when_it_goes_over_links_then_it_is_said() -> None:
-    one, other = Talker.remote(), Server.remote()
-    await one.meet.remote(other)
-    await other.keep.remote(one)
-
-    with pytest.raises(DeadlockError, match=r"Talker\.ask"):
-        await one.ask.remote("ask_back")
-
-    assert await one.ask.remote("pid") == await other.pid.remote()
 
 
 async def test_last_handle_when_it_is_dropped_in_a_call_then_the_call_is_served(
@@ -553,12 +502,12 @@ async def test_end_when_the_caller_asks_for_it_then_it_is_behind_its_calls() -> 
     one, log = Talker.remote(), actorlib.remote(Log).remote()
     await one.meet.remote(log)
 
-    def note_then_end(self: Any) -> list[int]:
-        refs = [self._other.note.remote(place) for place in range(100)]
-        self._other.__ray_terminate__.remote()
+    def note_then_end(log: Any) -> list[int]:
+        refs = [log.note.remote(place) for place in range(100)]
+        log.__ray_terminate__.remote()
         return list(actorlib.get(refs))
 
-    assert await one.__ray_call__.remote(note_then_end) == list(range(100))
+    assert await one.run.remote(note_then_end) == list(range(100))
 
 
 async def test_end_when_the_caller_is_gone_then_its_calls_are_served(
@@ -579,26 +528,6 @@ async def test_end_when_the_caller_is_gone_then_its_calls_are_served(
     await busy
 
     assert await log.seen.remote() == [1, 2, 3]
-
-
-async def test_exit_when_an_actor_leaves_in_a_call_then_its_caller_is_told() -> None:
-    one, other = Talker.remote(), Server.remote()
-    await one.meet.remote(other)
-
-    with pytest.raises(ActorDiedError, match="it left by exit_actor"):
-        await one.ask.remote("leave")
-
-
-async def test_stream_when_there_is_a_link_then_it_is_in_order_with_calls() -> None:
-    one, other = Talker.remote(), Server.remote()
-    await one.meet.remote(other)
-
-    def read(self: Any) -> list[Any]:
-        first = self._other.pid.remote()
-        items = [actorlib.get(ref) for ref in self._other.count.remote(100)]
-        return [actorlib.get(first), *items]
-
-    assert (await one.__ray_call__.remote(read))[1:] == list(range(100))
 
 
 async def test_links_when_two_call_one_another_then_there_is_one_each_way() -> None:
@@ -655,7 +584,7 @@ async def test_calls_when_over_a_link_then_who_asks_is_told(runtime: Runtime) ->
     with Stop() as stop, Stop() as own:
         answer = front.ask.remote("stop", stop.place)
         await stop.reached()
-        held = busy.run.remote(own.place.stop_here)
+        held = busy.run.remote(lambda _, place: place.stop_here(), own.place)
         await own.reached()
 
         found = await runtime.all_calls(patience=0.05)
@@ -681,24 +610,6 @@ def living_pid(runtime: Runtime, actor: ActorHandle[Any]) -> int | None:
 
 
 # Threads that share a link.
-
-
-@actorlib.remote(max_concurrency=2)
-class Threads:
-    """Calls another actor from two threads, whose handles come and go."""
-
-    def ask(self, echo: ActorHandle[Any], start: int) -> Any:
-        """Makes ten calls at once and waits for their answers."""
-        return actorlib.get([echo.echo.remote(start + number) for number in range(10)])
-
-
-async def test_calls_when_two_threads_share_a_link_then_all_are_answered() -> None:
-    for _ in range(3):
-        threads, echo = Threads.remote(), Echo.remote()
-        refs = [threads.ask.remote(echo, 10 * number) for number in range(40)]
-        answers = await asyncio.gather(*refs)
-
-        assert answers == [[*range(10 * n, 10 * n + 10)] for n in range(40)]
 
 
 @actorlib.remote

@@ -46,51 +46,70 @@ def no_cap(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-async def test_worker_when_another_has_imported_numpy_then_it_finds_it() -> None:
+FORK = (
+    "__import__('multiprocessing').get_context('fork').Pool(1)"
+    ".apply(eval, (\"__import__('numpy').ones(4).sum()\",))"
+)
+LOOK = "__import__('importlib.util').util.find_spec('numpy').origin"
+LOADER = "type(__import__('numpy').__spec__.loader).__name__"
+DRAW = "__import__('numpy').random.random()"
+NAME = "__import__('numpy').name"
+
+
+async def test_worker_when_another_has_imported_numpy_then_it_finds_it(
+    tmp_path: Path,
+) -> None:
+    import numpy as np  # noqa: F401, PLC0415  # the owner has it, which is not enough
+
+    (tmp_path / "numpy.py").write_text("name = 'another'")
+    elsewhere: Any = {"working_dir": str(tmp_path)}
+    late: Any = {"env_vars": {"NPY_PROMOTION_STATE": "weak"}}
     async with actorlib.init():
+        for _ in range(2):
+            assert await Computer.remote().has.remote() == (False, False)
         first = Computer.remote()
-        assert await first.has.remote() == (False, False)
+        assert await first.evaluate.remote(FORK) == 4
         expected = await first.compute.remote(5)
+        assert await first.evaluate.remote(LOADER) == "SourceFileLoader"
+
         for _ in range(2):
             later = Computer.remote()
             assert await later.has.remote() == (False, True)
             assert await later.compute.remote(5) == expected
             assert await later.has.remote() == (True, True)
+        looks = Computer.remote()
+        assert (await looks.evaluate.remote(LOOK)).endswith("__init__.py")
+        assert await looks.has.remote() == (False, True)  # it was not imported
+        assert await looks.evaluate.remote(LOADER) == "SourceFileLoader"
+        assert await looks.evaluate.remote(FORK) == 4
+        drawn = [await Computer.remote().evaluate.remote(DRAW) for _ in range(3)]
+        assert len(set(drawn)) == 3
+        other = Computer.options(runtime_env=elsewhere).remote()
+        assert await other.evaluate.remote(NAME) == "another"
+        # A variable that NumPy reads when it is imported comes too late.
+        assert await Computer.remote().warnings.remote() == []
+        (warning,) = await Computer.options(runtime_env=late).remote().warnings.remote()
+        assert "init(preload=())" in warning
 
 
-async def test_worker_when_none_has_imported_numpy_then_there_is_nothing_of_it() -> (
-    None
-):
-    import numpy as np  # noqa: F401, PLC0415  # the owner has it
-
-    async with actorlib.init():
-        for _ in range(3):
-            assert await Computer.remote().has.remote() == (False, False)
-
-
-@pytest.mark.parametrize("preload", [(), []])
-async def test_worker_when_nothing_is_to_be_preloaded_then_it_imports_numpy_itself(
+@pytest.mark.parametrize(
+    ("preload", "before_first", "before_second"),
+    [
+        ([], (False, False), (False, False)),
+        (["numpy"], (True, True), (True, True)),
+        (["json"], (False, False), (False, True)),
+    ],
+)
+async def test_worker_when_the_preload_is_given_then_it_says_whether_numpy_is_shared(
     preload: Sequence[str],
+    before_first: tuple[bool, bool],
+    before_second: tuple[bool, bool],
 ) -> None:
     async with actorlib.init(preload=preload):
-        for _ in range(2):
+        for expected in (before_first, before_second):
             actor = Computer.remote()
-            assert await actor.has.remote() == (False, False)
+            assert await actor.has.remote() == expected
             await actor.compute.remote(1)
-
-
-async def test_worker_when_a_preload_brought_numpy_then_it_is_the_users_word() -> None:
-    async with actorlib.init(preload=["numpy"]):
-        for _ in range(2):
-            actor = Computer.remote()
-            assert await actor.has.remote() == (True, True)
-            await actor.compute.remote(1)
-
-
-async def test_worker_when_a_preload_is_another_then_numpy_is_shared_too() -> None:
-    async with actorlib.init(preload=["json"]):
-        await Computer.remote().compute.remote(1)
-        assert await Computer.remote().has.remote() == (False, True)
 
 
 async def _threads(preload: Sequence[str] | None) -> list[tuple[int, int, int]]:
@@ -121,57 +140,3 @@ async def test_workers_when_they_compute_at_once_then_all_are_right() -> None:
                 *(a.compute.remote(n) for n, a in enumerate(actors, 1))
             )
             assert found == expected
-
-
-async def test_random_numbers_when_numpy_is_shared_then_they_differ() -> None:
-    draw = "__import__('numpy').random.random()"
-    async with actorlib.init():
-        await Computer.remote().compute.remote(1)
-        drawn = [await Computer.remote().evaluate.remote(draw) for _ in range(3)]
-    assert len(set(drawn)) == 3
-
-
-async def test_worker_when_its_path_has_another_numpy_then_it_is_that_one(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "numpy.py").write_text("name = 'another'")
-    env: Any = {"working_dir": str(tmp_path)}
-    async with actorlib.init():
-        await Computer.remote().compute.remote(1)
-        other = Computer.options(runtime_env=env).remote()
-        name = "__import__('numpy').name"
-        assert await other.evaluate.remote(name) == "another"
-        assert await Computer.remote().compute.remote(1)
-
-
-async def test_numpy_when_it_is_only_looked_for_then_it_is_not_imported() -> None:
-    look = "__import__('importlib.util').util.find_spec('numpy').origin"
-    loader = "type(__import__('numpy').__spec__.loader).__name__"
-    async with actorlib.init():
-        first = Computer.remote()
-        assert await first.evaluate.remote(loader) == "SourceFileLoader"
-        later = Computer.remote()
-        assert (await later.evaluate.remote(look)).endswith("__init__.py")
-        assert await later.has.remote() == (False, True)
-        assert await later.evaluate.remote(loader) == "SourceFileLoader"
-
-
-async def test_variable_when_it_is_read_too_late_then_the_worker_is_warned() -> None:
-    env: Any = {"env_vars": {"NPY_PROMOTION_STATE": "weak"}}
-    async with actorlib.init():
-        await Computer.remote().compute.remote(1)
-        assert await Computer.remote().warnings.remote() == []
-        (warning,) = await Computer.options(runtime_env=env).remote().warnings.remote()
-    assert "init(preload=())" in warning
-
-
-async def test_fork_of_a_worker_when_it_imports_numpy_then_it_finds_it() -> None:
-    doubled = (
-        "__import__('multiprocessing').get_context('fork').Pool(1)"
-        ".apply(eval, (\"__import__('numpy').ones(4).sum()\",))"
-    )
-    async with actorlib.init():
-        for _ in range(2):
-            assert await Computer.remote().evaluate.remote(doubled) == 4
-        await Computer.remote().compute.remote(1)
-        assert await Computer.remote().evaluate.remote(doubled) == 4

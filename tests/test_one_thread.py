@@ -61,10 +61,22 @@ async def test_get_when_a_signal_handler_raises_then_the_wait_ends() -> None:
 
 @actorlib.remote
 class Leaves:
-    """Leaves in a task of its own, and cleans up."""
+    """Notes signals, leaves in a task of its own, and cleans up."""
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._signals: asyncio.Queue[int] = asyncio.Queue()
+        for number in (signal.SIGUSR1, signal.SIGTERM):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _: object) -> None:
+        self._signals.put_nowait(number)
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    async def next_signal(self) -> int:
+        return await self._signals.get()
 
     async def begin(self) -> None:
         self._task = asyncio.create_task(self._leave())
@@ -78,41 +90,22 @@ class Leaves:
             file.write("cleaned up")
 
 
-async def test_end_when_a_task_leaves_then_the_actor_cleans_up(tmp_path: Path) -> None:
+async def test_actor_when_idle_then_it_handles_signals_and_a_task_may_leave(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "note"
     actor = Leaves.remote(str(path))
     end = end_of(actor)
+    pid = await actor.pid.remote()
+    for number in (signal.SIGUSR1, signal.SIGTERM):
+        signalled = actor.next_signal.remote()
+        os.kill(pid, number)
+        assert await signalled == number
+
     await actor.begin.remote()
     await end
 
     assert path.read_text() == "cleaned up"
-
-
-@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
-async def test_signal_when_the_actor_handles_it_then_it_is_handled_while_idle(
-    number: signal.Signals,
-) -> None:
-    @actorlib.remote
-    class Handles:
-        def __init__(self) -> None:
-            self.signalled = asyncio.Event()
-            signal.signal(number, self._note)
-
-        def _note(self, *_: object) -> None:
-            self.signalled.set()
-
-        def pid(self) -> int:
-            return os.getpid()
-
-        async def was_signalled(self) -> bool:
-            return await self.signalled.wait()
-
-    actor = Handles.remote()
-    pid = await actor.pid.remote()
-    signalled = actor.was_signalled.remote()
-    os.kill(pid, number)
-
-    assert await signalled
 
 
 @actorlib.remote

@@ -1,3 +1,5 @@
+"""Pools of actors. What all maps have in common is in ``test_maps.py``."""
+
 from __future__ import annotations
 
 import asyncio
@@ -5,24 +7,15 @@ import contextlib
 import itertools
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from helpers.actors import Caller, Echo, Gate, end_of
-from helpers.terminal import Terminal
-from helpers.turns import in_time, next_turn
+from helpers.turns import next_turn
 
 import actorlib
 from actorlib import ActorPool
 from actorlib.exceptions import ActorDiedError, ActorError, GetTimeoutError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
-
-    from actorlib import Runtime
-
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytestmark = [
     pytest.mark.memory,
@@ -37,10 +30,6 @@ def echo(actor: Any, value: Any) -> Any:
 
 def wait_at(actor: Any, name: str) -> Any:
     return actor.wait.remote(name)
-
-
-def fail(actor: Any, error: BaseException) -> Any:
-    return actor.fail.remote(error)
 
 
 def echoes(number: int) -> Any:
@@ -69,25 +58,24 @@ class Two:
 # One by one.
 
 
-async def test_results_come_in_the_order_of_submission() -> None:
+async def test_get_next_when_calls_are_done_then_in_order_or_whichever_is_first() -> (
+    None
+):
     two = Two()
-    two.pool.submit(wait_at, "a")
-    two.pool.submit(wait_at, "b")
+    for name in "abcd":
+        two.pool.submit(wait_at, name)
     await two.open("b", "a")
-
     assert await two.pool.get_next() == "a"
     assert await two.pool.get_next() == "b"
+    await two.open("d")
+    assert await two.pool.get_next_unordered() == "d"
+    await two.open("c")
+    assert await two.pool.get_next_unordered() == "c"
     assert not two.pool.has_next()
 
-
-async def test_unordered_gives_whichever_is_done() -> None:
-    two = Two()
-    two.pool.submit(wait_at, "a")
-    two.pool.submit(wait_at, "b")
-    await two.open("b")
-    assert await two.pool.get_next_unordered() == "b"
-    await two.open("a")
-    assert await two.pool.get_next_unordered() == "a"
+    pool = echoes(1)
+    pool.submit(lambda a, v: [a.echo.remote(v), a.echo.remote(v + 1)], 1)
+    assert await pool.get_next() == [1, 2]
 
 
 async def test_more_values_than_actors_wait_for_one() -> None:
@@ -142,13 +130,6 @@ async def test_idle_actors_come_and_go() -> None:
     assert two.pool.has_free()
 
 
-async def test_a_function_may_give_several_refs() -> None:
-    pool = echoes(1)
-    pool.submit(lambda a, v: [a.echo.remote(v), a.echo.remote(v + 1)], 1)
-
-    assert await pool.get_next() == [1, 2]
-
-
 async def test_get_next_when_late_then_it_raises_and_the_result_can_still_come() -> (
     None
 ):
@@ -199,16 +180,6 @@ async def test_get_next_when_somebody_submits_meanwhile_then_it_sees_that_too() 
 
     assert await getting == "quick"
     await two.open("slow")
-
-
-async def test_submit_when_the_call_fails_then_its_actor_goes_on() -> None:
-    pool = echoes(1)
-    pool.submit(fail, ValueError("no"))
-    pool.submit(echo, 1)
-
-    with pytest.raises(ValueError, match="no"):
-        await pool.get_next()
-    assert await pool.get_next() == 1
 
 
 async def test_submit_when_the_function_raises_then_at_the_call_and_nothing_is_lost() -> (  # noqa: E501
@@ -277,19 +248,6 @@ async def test_pool_when_it_has_no_actor_then_it_says_so_instead_of_waiting() ->
 # By the dozen.
 
 
-async def test_map_when_iterated_then_in_order_and_shared_out() -> None:
-    two = Two()
-    results = two.pool.map(wait_at, iter("abc"))
-    first = asyncio.ensure_future(anext(results))
-    await two.reached("a")
-    await two.open("b")
-    await two.reached("c")  # the second gate went on with it
-    await two.open("c", "a")
-
-    assert await first == "a"
-    assert [value async for value in results] == ["b", "c"]
-
-
 @pytest.mark.parametrize("name", ["map", "map_unordered"])
 async def test_map_when_not_iterated_yet_then_idle_actors_are_at_work(
     name: str,
@@ -303,48 +261,6 @@ async def test_map_when_not_iterated_yet_then_idle_actors_are_at_work(
     assert next(values) == "c"  # the rest is taken as it is asked for
     await two.open("a", "b", "d")
     assert {value async for value in results} == {"a", "b", "d"}
-
-
-async def test_map_unordered_when_iterated_then_as_they_come() -> None:
-    two = Two()
-    results = two.pool.map_unordered(wait_at, "abc")
-    first = asyncio.ensure_future(anext(results))
-    await two.reached("a")
-    await two.open("b")
-    assert await first == "b"
-    await two.open("a", "c")
-    assert {value async for value in results} == {"a", "c"}
-
-
-async def test_map_when_a_call_or_the_function_fails_then_there_and_it_goes_on() -> (
-    None
-):
-    def work(actor: Any, value: int) -> Any:
-        if value == 1:
-            return actor.fail.remote(KeyError("one"))
-        if value == 2:
-            raise RuntimeError("two")
-        return actor.echo.remote(value)
-
-    results = echoes(2).map(work, range(4))
-    assert await anext(results) == 0
-    with pytest.raises(KeyError, match="one"):
-        await anext(results)
-    with pytest.raises(RuntimeError, match="two"):
-        await anext(results)
-    assert [value async for value in results] == [3]
-
-
-async def test_map_when_the_values_fail_then_behind_those_that_came() -> None:
-    def values() -> Any:
-        yield 1
-        raise LookupError("no more")
-
-    results = echoes(2).map(echo, values())
-    assert await anext(results) == 1
-    with pytest.raises(LookupError, match="no more"):
-        await anext(results)
-    assert [value async for value in results] == []
 
 
 async def test_map_when_the_values_are_endless_then_few_are_taken_ahead() -> None:
@@ -381,47 +297,6 @@ async def test_map_when_the_first_is_slow_then_others_go_on_only_so_far() -> Non
     assert len(taken) == 8
 
 
-async def test_map_when_the_values_come_late_then_results_do_not_wait_for_them() -> (
-    None
-):
-    more = asyncio.Event()
-
-    async def values() -> Any:
-        yield 1
-        yield 2
-        await more.wait()
-        yield 3
-
-    results = echoes(3).map(echo, values())
-    async with in_time():
-        assert [await anext(results), await anext(results)] == [1, 2]
-        more.set()
-        assert [value async for value in results] == [3]
-
-
-async def test_map_when_left_early_then_it_waits_for_no_further_value() -> None:
-    given_up = asyncio.Event()
-
-    async def values() -> Any:
-        yield 1
-        try:
-            await asyncio.Event().wait()
-        finally:
-            given_up.set()
-
-    pool = echoes(2)
-    async for value in pool.map(echo, values()):
-        assert value == 1
-        break
-    async with in_time():
-        await given_up.wait()
-    given_up.clear()
-    async with contextlib.aclosing(pool.map(echo, values())) as results:  # pyright: ignore[reportArgumentType]
-        await anext(results)
-    assert given_up.is_set()
-    assert [value async for value in results] == []
-
-
 async def test_map_when_cancelled_then_the_iterator_goes_on_where_it_was() -> None:
     two = Two(1)
     results = two.pool.map(wait_at, "ab")
@@ -452,95 +327,25 @@ async def test_map_gives_up_earlier_values_without_waiting_for_them() -> None:
     assert await first == "c"
 
 
-@pytest.mark.parametrize("values", [[], iter(())])
-async def test_map_when_there_is_no_value_then_no_result(values: Any) -> None:
-    assert [value async for value in echoes(1).map(echo, values)] == []
-
-
-def map_here(handles: list[Any]) -> Any:
+def submit_here(handles: list[Any]) -> Any:
     pool: ActorPool[Any] = ActorPool(handles)
-    pool.submit(lambda a, v: a.echo.remote(v), "first")
+    pool.submit(echo, "first")
     first = pool.get_next(timeout=10).get()
-    squares = list(pool.map(lambda a, v: a.echo.remote(v * v), range(5)))
-    return first, squares, sorted(pool.map_unordered(echo_here, "ab"))
-
-
-def echo_here(actor: Any, value: Any) -> Any:
-    return actor.echo.remote(value)
+    return first, sorted(pool.map_unordered(echo, "ab"))
 
 
 async def test_pool_when_used_in_a_plain_method_then_without_a_loop() -> None:
     handles = [Echo.remote(), Echo.remote()]
-    found = await Caller.remote().run.remote(map_here, handles)
+    found = await Caller.remote().run.remote(submit_here, handles)
 
-    assert found == ("first", [0, 1, 4, 9, 16], ["a", "b"])
-
-
-def wait_here(handle: Any) -> Any:
-    refs = [handle.echo.remote(number) for number in range(3)]
-    ready, left = actorlib.wait(refs, num_returns=3).get()
-    return actorlib.get(ready), left, sorted(actorlib.as_completed(refs))
-
-
-@pytest.mark.parametrize("kind", [Caller, "looped"])
-async def test_wait_when_used_in_a_plain_method_then_it_blocks(kind: Any) -> None:
-    made = Caller if kind is Caller else Looped
-    found = await made.remote().run.remote(wait_here, Echo.remote())
-
-    assert found == ([0, 1, 2], [], [0, 1, 2])
-
-
-@actorlib.remote
-class Looped:
-    """A plain method on an event loop."""
-
-    def run(self, function: Any, *args: Any) -> Any:
-        return function(*args)
-
-    async def run_async(self, function: Any, *args: Any) -> Any:
-        return await function(*args)
-
-
-async def wait_there(handle: Any) -> Any:
-    refs = [handle.echo.remote(number) for number in range(3)]
-    ready, left = await actorlib.wait(refs, num_returns=3, timeout=10)
-    pool: ActorPool[Any] = ActorPool([handle])
-    return len(ready), left, [value async for value in pool.map(echo_here, range(3))]
-
-
-async def test_pool_when_used_in_an_async_method_then_awaited() -> None:
-    found = await Looped.remote().run_async.remote(wait_there, Echo.remote())
-
-    assert found == (3, [], [0, 1, 2])
-
-
-async def test_progress_when_it_is_asked_for_then_a_line_on_the_terminal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    terminal = Terminal.of(monkeypatch)
-    two = Two(1)
-    for label in (False, "Echoes"):
-        results = two.pool.map_unordered(wait_at, ["a", "b"], progress=label)
-        first = asyncio.ensure_future(anext(results))
-        await two.open("a")
-        assert await first == "a"
-        await asyncio.sleep(1)  # the loop jumps over it
-        second = asyncio.ensure_future(anext(results))
-        await two.open("b")
-        assert await second == "b"
-        assert [value async for value in results] == []
-        assert ("2/2" in terminal.getvalue()) is bool(label)
-    assert "Echoes" in terminal.getvalue()
-    assert terminal.screen() == [""]
-
-
-@pytest.mark.parametrize("actors", [3, ["one"], [None]])
-async def test_pool_when_made_of_something_else_then_it_is_refused(actors: Any) -> None:
-    with pytest.raises(TypeError, match="handles of actors"):
-        ActorPool(actors)
+    assert found == ("first", ["a", "b"])
 
 
 async def test_pool_when_misused_then_it_fails_at_the_call() -> None:
+    wrong_actors: list[Any] = [3, ["one"], [None]]
+    for actors in wrong_actors:
+        with pytest.raises(TypeError, match="handles of actors"):
+            ActorPool(actors)
     actor = Echo.remote()
     with pytest.raises(ValueError, match="already"):
         ActorPool([actor, actor])
@@ -565,16 +370,10 @@ async def test_pool_when_misused_then_it_fails_at_the_call() -> None:
 # In chunks.
 
 
-@pytest.mark.parametrize("chunksize", [2, 100, "auto"])
-async def test_map_when_chunked_then_the_same_results(chunksize: Any) -> None:
-    pool = echoes(2)
-
-    assert await pool.map(echo, range(25), chunksize=chunksize) == [*range(25)]
-    unordered = pool.map_unordered(echo, range(25), chunksize=chunksize)
-    assert sorted(await unordered) == [*range(25)]
-
-
-async def test_map_when_chunked_and_items_fail_then_in_their_places() -> None:
+@pytest.mark.parametrize("chunksize", [1, 6])
+async def test_map_when_calls_or_the_function_fail_then_errors_in_their_places(
+    chunksize: int,
+) -> None:
     def work(actor: Any, value: int) -> Any:
         if value == 1:
             return actor.fail.remote(KeyError("one"))
@@ -585,7 +384,7 @@ async def test_map_when_chunked_and_items_fail_then_in_their_places() -> None:
         return actor.echo.remote(value)
 
     pool: Any = echoes(1)
-    found = await pool.map(work, range(6), chunksize=6, on_error="return")
+    found = await pool.map(work, range(6), chunksize=chunksize, on_error="return")
 
     assert (found[0], found[4:]) == (0, [4, 5])
     kinds = (KeyError, RuntimeError, TypeError)
@@ -607,56 +406,36 @@ async def test_map_when_chunked_and_an_actor_dies_then_each_item_has_the_error()
     assert found[0].__notes__ == ["in calls 0 to 1 of a map, counted from 0"]
 
 
-async def test_map_when_chunked_and_calls_depend_on_calls_then_it_says_so() -> None:
+async def test_map_when_chunked_and_an_item_is_not_one_call_then_it_says_so() -> None:
+    calls: list[Any] = []
+
     def both(actor: Any, value: Any) -> Any:
         actor.echo.remote(value)
         return actor.echo.remote(value)
 
+    def earlier(actor: Any, value: Any) -> Any:
+        calls.append(calls[0] if calls else actor.echo.remote(value))
+        return calls[-1]
+
     pool: Any = echoes(1)
-    for work in (both, lambda a, v: a.echo.remote(a.echo.remote(v))):
-        found = await pool.map(work, range(2), chunksize=2, on_error="return")
+    for work in (both, earlier, lambda a, v: a.echo.remote(a.echo.remote(v))):
+        found = await pool.map(work, range(3), chunksize=3, on_error="return")
         assert all("return the call of one method" in str(error) for error in found)
 
 
-async def test_map_when_chunked_and_each_item_has_options_then_the_same_results() -> (
-    None
-):
+async def test_map_when_chunked_and_calls_have_options_then_the_same_results() -> None:
+    methods: dict[Any, Any] = {}
+
     def work(actor: Any, value: int) -> Any:
-        if value % 3 == 0:
+        if value % 4 == 0:
             return actor.echo.options(name=f"echo {value}").remote(value)
-        if value % 3 == 1:
+        if value % 4 == 1:
             return actor.echo.remote(value=value)
-        return actor.echo.remote(value)
+        if value % 4 == 2:
+            return actor.echo.remote(value)
+        kept = methods.setdefault(actor, actor.echo.options(timeout=60))
+        return kept.remote(value)
 
     pool: Any = echoes(2)
 
     assert await pool.map(work, range(300), chunksize=100) == [*range(300)]
-
-
-async def test_map_when_chunked_and_a_method_is_kept_then_it_serves_all_chunks() -> (
-    None
-):
-    methods: dict[Any, Any] = {}
-
-    def work(actor: Any, value: int) -> Any:
-        method = methods.setdefault(actor, actor.echo.options(timeout=60))
-        return method.remote(value)
-
-    pool: Any = echoes(2)
-
-    assert await pool.map(work, range(20), chunksize=3) == [*range(20)]
-
-
-async def test_map_when_chunked_and_an_earlier_call_is_returned_then_it_says_so() -> (
-    None
-):
-    calls: list[Any] = []
-
-    def work(actor: Any, value: int) -> Any:
-        calls.append(actor.echo.remote(value) if value < 2 else calls[0])
-        return calls[-1]
-
-    pool: Any = echoes(1)
-    found = await pool.map(work, range(4), chunksize=4, on_error="return")
-
-    assert all("return the call of one method" in str(error) for error in found)

@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from helpers.owners import PATHS, Owner, Watched
+
+import actorlib.blocking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,12 +110,12 @@ def test_script_when_interrupted_then_at_once_and_nothing_is_left(
         assert owner.leftovers() == []
 
 
-def run(program: str, *flags: str, **environ: str) -> subprocess.CompletedProcess[str]:
+def run(program: str, *flags: str) -> subprocess.CompletedProcess[str]:
     """Runs a program that comes through a pipe, as a session of a person's does."""
     return subprocess.run(
         [sys.executable, *flags],
         input=textwrap.dedent(program),
-        env={"PYTHONPATH": PATHS, **environ},
+        env={"PYTHONPATH": PATHS},
         capture_output=True,
         text=True,
         timeout=60,
@@ -121,28 +123,63 @@ def run(program: str, *flags: str, **environ: str) -> subprocess.CompletedProces
     )
 
 
-def test_repl_when_lines_come_one_by_one_then_they_run() -> None:
-    done = run(
-        """\
-        import actorlib.blocking as ray
-        @ray.remote
-        class Adder:
-            def add(self, number):
-                print("adding")
-                return number + 1
+def run_file(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program that is in a file, which multiprocessing may import."""
+    script = folder / "script.py"
+    script.write_text(program, encoding="utf-8")
+    return run("", str(script))
 
-        adder = Adder.remote()
-        ray.get(adder.add.remote(41))
-        twice = ray.remote(lambda number: 2 * number)
-        ray.get(twice.remote(21))
-        """,
-        "-i",
-        "-q",
-    )
+
+REPL = """\
+import actorlib.blocking as ray
+from helpers.actors import Counter
+@ray.remote
+class Adder:
+    def add(self, number):
+        print("adding")
+        return number + 1
+
+adder = Adder.remote()
+ray.get(adder.add.remote(41))
+counter = Counter.remote()
+first, kept = counter.add.remote(), ray.put([7])
+@ray.remote
+def function():
+    return ray.get([counter.add.remote(), first, kept])
+
+@ray.remote
+class Plain:
+    def go(self):
+        return ray.get([counter.add.remote(), first, kept])
+    def nest(self):
+        return ray.get([function.remote(), Async.remote().go.remote()])
+
+@ray.remote
+class Async:
+    async def go(self):
+        return [await counter.add.remote(), await first, await kept]
+
+ray.get(function.remote())
+ray.get(Plain.remote().go.remote())
+ray.get(Async.remote().go.remote())
+sorted(ray.get(Plain.remote().nest.remote()))
+"""
+
+
+def test_repl_when_lines_mention_what_others_made_then_they_run() -> None:
+    done = run(REPL, "-i", "-q")
+
     assert done.returncode == 0
-    assert done.stdout.splitlines().count("42") == 2
-    assert "adding" in done.stdout
     assert "Traceback" not in done.stderr
+    printed = [line for line in done.stdout.splitlines() if "adding" not in line]
+    assert "adding" in done.stdout
+    assert printed == [
+        "42",
+        "[2, 1, [7]]",
+        "[3, 1, [7]]",
+        "[4, 1, [7]]",
+        "[[5, 1, [7]], [6, 1, [7]]]",
+    ]
 
 
 STARTS_ITSELF = """
@@ -155,6 +192,7 @@ STARTS_ITSELF = """
         return os.environ.get("GIVEN")
 
     print(ray.is_initialized())
+    os.environ["ACTORLIB_ENGINE"] = "inline"  # which starts at once
     for needs in (
         lambda: ray.get([]),
         lambda: ray.put(1),
@@ -167,6 +205,7 @@ STARTS_ITSELF = """
         print(ray.is_initialized(), end=" ")
         ray.shutdown()
         ray.shutdown()
+    del os.environ["ACTORLIB_ENGINE"]
     print(ray.is_initialized())
     for needs in (ray.nodes, ray.cluster_resources, ray.available_resources):
         try:
@@ -196,51 +235,14 @@ def test_script_when_it_does_not_start_a_runtime_then_it_starts_by_itself() -> N
     ), done.stderr
 
 
-MENTIONS = """
-    import actorlib.blocking as ray
-    from helpers.actors import Counter
-
-    ray.init(num_cpus=2)
-    counter = Counter.remote()
-    first, kept = counter.add.remote(), ray.put([7])
-
-    @ray.remote
-    def function():
-        return ray.get(counter.add.remote()), ray.get(first), ray.get(kept)
-
-    @ray.remote
-    class Plain:
-        def go(self):
-            return ray.get(counter.add.remote()), ray.get(first), ray.get(kept)
-
-        def nest(self):
-            return ray.get([function.remote(), Async.remote().go.remote()])
-
-    @ray.remote
-    class Async:
-        async def go(self):
-            return await counter.add.remote(), await first, await kept
-
-    print(ray.get(function.remote()), ray.get(Plain.remote().go.remote()))
-    print(ray.get(Async.remote().go.remote()), ray.get(Plain.remote().nest.remote()))
-"""
-
-
-def test_script_when_what_it_defines_mentions_what_it_made_then_captured() -> None:
-    done = run(MENTIONS)
-    first, second = done.stdout.splitlines()
-    assert first == "(2, 1, [7]) (3, 1, [7])", done.stderr
-    assert second in (
-        "(4, 1, [7]) [(5, 1, [7]), (6, 1, [7])]",
-        "(4, 1, [7]) [(6, 1, [7]), (5, 1, [7])]",
-    )
-
-
-def test_script_when_told_to_start_nothing_then_it_says_what_to_write() -> None:
-    program = "import actorlib.blocking as ray\nray.put(1)\n"
-    done = run(program, ACTORLIB_AUTO_INIT="0")
-    assert "ACTORLIB_AUTO_INIT=0" in done.stderr
-    assert "call init() first" in done.stderr
+def test_script_when_told_to_start_nothing_then_it_says_what_to_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ACTORLIB_AUTO_INIT", "0")
+    with pytest.raises(
+        RuntimeError, match=r"ACTORLIB_AUTO_INIT=0.*call init\(\) first"
+    ):
+        actorlib.blocking.put(1)
 
 
 FORKS = """
@@ -286,16 +288,7 @@ FORKS = """
 
 @pytest.mark.thorough
 def test_child_when_it_is_no_actor_then_it_is_told_what_to_do(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(FORKS), encoding="utf-8")
-    done: Any = subprocess.run(
-        [sys.executable, str(script)],
-        env={"PYTHONPATH": PATHS},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_file(tmp_path, textwrap.dedent(FORKS))
     lines = done.stdout.splitlines()
     assert lines[:3] == [
         "RuntimeNotStartedError True",
@@ -308,39 +301,18 @@ def test_child_when_it_is_no_actor_then_it_is_told_what_to_do(tmp_path: Path) ->
     assert lines[7:] == ["2", "spawn 0", "2"]
 
 
+SPAWNS = """
+import multiprocessing
+import actorlib.blocking as ray
+ray.init(engine="inline")
+child = multiprocessing.get_context('spawn').Process(target=print)
+child.start(); child.join(); print(child.exitcode)
+"""
+
+
 def test_script_when_multiprocessing_imports_it_then_it_does_not_run_again(
     tmp_path: Path,
 ) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import multiprocessing\nimport actorlib.blocking as ray\nray.init()\n"
-        "child = multiprocessing.get_context('spawn').Process(target=print)\n"
-        "child.start(); child.join(); print(child.exitcode)\n",
-        encoding="utf-8",
-    )
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        env={"PYTHONPATH": PATHS},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_file(tmp_path, SPAWNS)
     assert done.stdout == "1\n"
     assert "if __name__ == '__main__':" in done.stderr
-
-
-def test_script_when_inline_then_the_same_program_runs() -> None:
-    done = run(
-        """
-        import os
-        import actorlib.blocking as ray
-        from helpers.actors import Caller, Echo
-
-        ray.init(engine="inline")
-        echo, caller = Echo.remote(), Caller.remote()
-        print(ray.get(echo.pid.remote()) == os.getpid())
-        print(ray.get(caller.call.remote(echo, "echo", (1, 2))))
-        """
-    )
-    assert done.stdout == "True\n(1, 2)\n", done.stderr

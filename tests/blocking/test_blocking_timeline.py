@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -56,83 +57,57 @@ def outcomes(events: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
 
 @pytest.mark.process
 @pytest.mark.usefixtures("script")
-def test_timeline_when_written_down_then_it_has_calls_and_lives(
+def test_timeline_when_asked_again_and_again_then_what_came_since_too(
     tmp_path: Path,
 ) -> None:
+    before = time.time()
     echo, source, counter = Echo.remote(), Source.remote(), Counter.remote()
     ray.get(echo.echo.remote(1))
+    first = drawn()
+    assert outcomes(first) == {("run", "Echo.echo", "finished")}
+
     ray.get(double.remote(2))
     assert ray.get(list(source.items.remote())) == [0, 1, 2]
     with pytest.raises(KeyError):
         ray.get(echo.fail.remote(KeyError("lost")))
     gone = current_engine().kill(pin_of(counter).actor_id)
     cast("Any", gone).get(20)
-
-    events = drawn()
-    assert {
-        ("run", "Echo.echo", "finished"),
+    second = drawn()
+    assert outcomes(second) - outcomes(first) == {
         ("run", "Echo.fail", "KeyError"),
         ("run", "double", "finished"),
         ("stream", "Source.items", "finished"),
-    } <= outcomes(events)
-    names = {(event.get("cat"), event["name"].partition(":")[0]) for event in events}
+    }
+    names = {(event.get("cat"), event["name"].partition(":")[0]) for event in second}
     assert {
         ("call", "Echo.echo"),
         ("queue", "Echo.echo"),
         ("life", "alive"),
         ("death", "died"),
     } <= names
-    assert ray.timeline(str(tmp_path / "trace.json")) is None
-    assert json.loads((tmp_path / "trace.json").read_text())
-
-
-@pytest.mark.process
-@pytest.mark.usefixtures("script")
-def test_timeline_when_asked_twice_then_all_again_and_what_came_since() -> None:
-    before = time.time()
-    echo = Echo.remote()
-    ray.get(echo.echo.remote(1))
-    first = drawn()
-    ray.get(double.remote(2))
-    second = drawn()
-
-    assert outcomes(first) == {("run", "Echo.echo", "finished")}
-    assert outcomes(second) - outcomes(first) == {("run", "double", "finished")}
     times = [event["ts"] / 1e6 for event in second if event.get("cat") == "run"]
     assert before <= min(times)
     assert max(times) <= time.time()
+    assert ray.timeline(str(tmp_path / "trace.json")) is None
+    assert json.loads((tmp_path / "trace.json").read_text())
 
-
-@pytest.mark.process
-@pytest.mark.usefixtures("script")
-def test_timeline_when_there_was_more_then_it_says_how_much_is_gone() -> None:
-    echo = Echo.remote()
+    # There was more than is kept.
     ray.get([echo.echo.remote(number) for number in range(100)])
+    third = drawn()
+    spans = [event for event in third if event["ph"] == "X"]
+    for category in ("call", "run"):
+        assert len([event for event in spans if event["cat"] == category]) == 40
+    (label,) = [event for event in third if event["name"] == "process_labels"]
+    text = label["args"]["labels"]
+    assert re.fullmatch(r"12\d older calls and runs were not kept", text)
 
-    events = drawn()
 
-    spans = [event for event in events if event["ph"] == "X"]
-    assert len([event for event in spans if event["cat"] == "call"]) == 40
-    assert len([event for event in spans if event["cat"] == "run"]) == 40
-    (label,) = [event for event in events if event["name"] == "process_labels"]
-    assert label["args"] == {"labels": "120 older calls and runs were not kept"}
-
-
-@pytest.mark.parametrize(
-    ("said", "kept"), [("", 0), ("0", 0), ("1", KEPT), ("500", 500)]
-)
 def test_timeline_variable_when_a_number_then_so_much_is_kept(
-    said: str, kept: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(TIMELINE_VARIABLE, said)
-
-    assert kept_events() == kept
-
-
-def test_timeline_variable_when_no_number_then_it_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for text, kept in (("", 0), ("0", 0), ("1", KEPT), ("500", 500)):
+        monkeypatch.setenv(TIMELINE_VARIABLE, text)
+        assert kept_events() == kept
     monkeypatch.setenv(TIMELINE_VARIABLE, "yes")
-
     with pytest.raises(ValueError, match="ACTORLIB_TIMELINE takes 1"):
         kept_events()

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 from helpers import travel
+from helpers.rare_cases import rarely
 from helpers.travel import ACTORS, ROLES, SHAPES, SIZES, Functions
 
 pytestmark = pytest.mark.process
@@ -14,7 +15,7 @@ LOADS = list(itertools.product(SHAPES, SIZES))
 
 
 @pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("kind", ["plain", "async", "function"])
+@pytest.mark.parametrize("kind", ["plain", "function", *rarely("async")])
 @pytest.mark.usefixtures("ray")
 def test_value_arrives_whichever_way_it_travels(kind: str, role: str) -> None:
     target = Functions if kind == "function" else ACTORS[kind]()

@@ -258,7 +258,8 @@ def test_ref_when_the_actor_that_made_the_call_is_killed_then_its_owner_died(
 
 
 @pytest.mark.process
-def test_process_pool_when_it_maps_then_as_in_the_standard_library(ray: Any) -> None:
+def test_process_pool_when_used_then_as_in_the_standard_library(ray: Any) -> None:
+    values: list[Any] = []
     with ray.util.multiprocessing.Pool(2) as pool:
         assert pool.map(square, range(9)) == [value * value for value in range(9)]
         assert pool.map(square, []) == []
@@ -268,26 +269,17 @@ def test_process_pool_when_it_maps_then_as_in_the_standard_library(ray: Any) -> 
         assert {*pool.imap_unordered(square, range(5))} == {0, 1, 4, 9, 16}
         with pytest.raises(ValueError, match="three"):
             pool.map(refuse_three, range(5))
-        values = pool.imap(refuse_three, [2, 3, 4])
-        assert next(values) == 2
+        squares = pool.imap(refuse_three, [2, 3, 4])
+        assert next(squares) == 2
         with pytest.raises(ValueError, match="three"):
-            next(values)
-        assert next(values) == 4
-    with pytest.raises(ValueError, match="not running"):
-        pool.map(square, [1])
+            next(squares)
+        assert next(squares) == 4
 
-
-@pytest.mark.process
-def test_process_pool_when_called_later_then_results_have_callbacks(ray: Any) -> None:
-    values: list[Any] = []
-    with ray.util.multiprocessing.Pool(2) as pool:
         result = pool.map_async(square, [1, 2, 3], callback=values.append)
         result.wait()
-        assert (values, result.get(), result.successful()) == (
-            [[1, 4, 9]],
-            [1, 4, 9],
-            True,
-        )
+        assert values == [[1, 4, 9]]
+        assert result.get() == [1, 4, 9]
+        assert result.successful()
         failed = pool.apply_async(refuse_three, (3,), error_callback=values.append)
         failed.wait()
         assert isinstance(values[1], ValueError)
@@ -297,6 +289,8 @@ def test_process_pool_when_called_later_then_results_have_callbacks(ray: Any) ->
             late.get(timeout=0)
         with pytest.raises(ValueError, match="not ready"):
             late.successful()
+    with pytest.raises(ValueError, match="not running"):
+        pool.map(square, [1])
 
 
 @pytest.mark.process
@@ -321,9 +315,7 @@ def test_joblib_when_its_backend_is_registered_then_calls_run_here(ray: Any) -> 
     delayed = joblib.delayed
 
     with joblib.parallel_backend("ray"):
-        calls = [delayed(square)(value) for value in range(20)]
-        assert joblib.Parallel()(calls) == [*map(square, range(20))]
+        squares = joblib.Parallel(n_jobs=2)([delayed(square)(n) for n in range(20)])
+        assert squares == [*map(square, range(20))]
         pids = joblib.Parallel(n_jobs=2)([delayed(process_id)(0)] * 4)
         assert os.getpid() not in pids
-        with pytest.raises(ValueError, match="three"):
-            joblib.Parallel(n_jobs=2)([delayed(refuse_three)(3)])

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import actorlib
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from helpers.actors import Place
 
 
@@ -36,13 +34,6 @@ def halt(place: Place, value: Any = None) -> Any:
 def fail(error: BaseException) -> None:
     """Raises what it is given."""
     raise error
-
-
-def mark(path: Path) -> int:
-    """Counts how often it was called with that path."""
-    with path.open("a") as file:
-        file.write("x")
-    return len(path.read_text())
 
 
 def group_of(runtime: actorlib.Runtime, resources: str = "CPU=1") -> Any:

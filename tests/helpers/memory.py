@@ -27,7 +27,16 @@ def stores() -> Any:
 
 def in_blocks() -> int:
     """The bytes in blocks of the owner that are not free."""
-    store = stores().memory._store
+    return _used(stores().memory)
+
+
+def in_own_blocks(_: object = None) -> int:
+    """The same of the worker in which it runs."""
+    return _used(cast("Any", find_engine()).memory)
+
+
+def _used(memory: Any) -> int:
+    store = memory._store
     with store._lock:
         store._apply_deferred()
     return sum(segment.blocks.used for segment in store._segments.values())

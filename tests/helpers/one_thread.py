@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from typing import Any
 
 
 class OneThread:
@@ -12,7 +10,6 @@ class OneThread:
 
     def __init__(self) -> None:
         self.number = 0
-        self.born_on = threading.get_ident()
         self.tasks = [asyncio.create_task(self._work("constructor"))]
 
     async def _work(self, name: str) -> str:
@@ -42,7 +39,3 @@ class OneThread:
     async def made(self) -> list[str]:
         """What the tasks gave, the constructor's first."""
         return [await task for task in self.tasks]
-
-    def run(self, function: Any, *args: Any) -> Any:
-        """Calls a function there."""
-        return function(*args)
