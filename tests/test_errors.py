@@ -813,22 +813,3 @@ async def test_value_when_its_module_is_missing_here_then_the_error_names_it(
     assert isinstance(error, SerializationError)
     assert "made_in_the_worker" in str(error)
     assert await caller.run.remote(len, "ab") == 2
-
-
-async def test_state_when_a_method_changes_it_and_raises_then_it_stays_changed() -> (
-    None
-):
-    class Half:
-        def __init__(self) -> None:
-            self._steps: list[str] = []
-
-        def step(self) -> None:
-            self._steps.append("first")
-            raise RuntimeError("between")
-
-        def steps(self) -> list[str]:
-            return self._steps
-
-    half = actorlib.remote(Half).remote()
-    await raised(half.step.remote())
-    assert await half.steps.remote() == ["first"]

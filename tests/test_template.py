@@ -413,7 +413,7 @@ asyncio.run(call_functions())
 
 
 @both_methods
-@pytest.mark.parametrize("path", [None, "/of/a/test:/another"])
+@pytest.mark.parametrize("path", ["/of/a/test:/another", *rarely(None)])
 async def test_environment_path_and_folder_of_a_worker_are_the_owners(
     path: str | None, method: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
