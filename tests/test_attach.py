@@ -132,77 +132,79 @@ async def test_client_when_it_is_killed_then_what_it_made_ends(tmp_path: Path) -
         assert await actorlib.get_actor("kept", "its own").add.remote() == 1
 
 
-_BUSY_CLIENT = """
-    import asyncio, sys
-    import actorlib
-    import actorlib.blocking as ray
-    from helpers.actors import Echo, Gate
-    from helpers.owners import tell
+_HEAD = """
+import asyncio, sys
+import actorlib
+import actorlib.blocking as ray
+from helpers.actors import Echo, Gate
+from helpers.owners import listen, tell
 
-    @actorlib.remote
-    class Source:
-        async def ping(self):
-            pass
+@actorlib.remote
+class Source:
+    async def ping(self):
+        pass
 
-        async def items(self, gate):
-            yield 1
-            await gate.wait.remote()
+    async def items(self, gate, place=""):
+        yield 1
+        yield await gate.wait.remote(place)
 
-        async def hand_over(self, gate):
-            return [gate.wait.remote()]
+    async def hand_over(self, gate):
+        return [gate.wait.remote()]
 
-    @actorlib.remote(num_cpus=1)
-    def wait_for(gate):
+@actorlib.remote(num_cpus=1)
+def wait_for(gate, place=""):
+    return ray.get(gate.wait.remote(place))
+
+async def read(stream):
+    return [await item async for item in stream]
+"""
+
+_BUSY_CLIENT = f"""{_HEAD}
+@actorlib.remote
+class Serial:
+    def wait_for(self, gate):
         ray.get(gate.wait.remote())
 
-    @actorlib.remote
-    class Serial:
-        def wait_for(self, gate):
-            ray.get(gate.wait.remote())
+    def ping(self):
+        pass
 
-        def ping(self):
-            pass
+async def main():
+    async with actorlib.attach(sys.argv[1]):
+        gate = actorlib.get_actor("gate")
+        serial = await Serial.options(num_cpus=1).remote()
+        source = await Source.remote()
+        late = Serial.options(num_cpus=4).remote()
+        stream = source.items.remote(gate)
+        assert await (await anext(stream)) == 1
+        for _ in range(20):  # from now on over a link
+            await source.ping.remote()
+        [borrowed] = await source.hand_over.remote(gate)
+        running = serial.wait_for.remote(gate)
+        calls = {{
+            "running": running,
+            "queued": serial.ping.remote(),
+            "deferred": Echo.remote().echo.remote(running),
+            "running function": wait_for.remote(gate),
+            "waiting function": wait_for.options(num_cpus=4).remote(gate),
+            "linked": gate.wait.remote("linked"),
+            "borrowed": borrowed,
+            "stream": read(stream),
+            "get": asyncio.to_thread(ray.get, gate.wait.remote()),
+            "wait": asyncio.to_thread(late.ping.remote().get),
+            "creation": asyncio.ensure_future(late),
+            "call of a creation": late.ping.remote(),
+        }}
+        gathered = asyncio.gather(*calls.values(), return_exceptions=True)
+        await gate.reached.remote("linked")
+        tell("ready")
+        errors = await gathered
+        tell({{call: type(e).__name__ for call, e in zip(calls, errors)}})
+        try:
+            gate.wait.remote()
+        except Exception as error:
+            tell(type(error).__name__)
 
-    async def read(stream):
-        return [await item async for item in stream]
-
-    async def main():
-        async with actorlib.attach(sys.argv[1]):
-            gate = actorlib.get_actor("gate")
-            serial = await Serial.options(num_cpus=1).remote()
-            source = await Source.remote()
-            late = Serial.options(num_cpus=4).remote()
-            stream = source.items.remote(gate)
-            assert await (await anext(stream)) == 1
-            for _ in range(20):  # from now on over a link
-                await source.ping.remote()
-            [borrowed] = await source.hand_over.remote(gate)
-            running = serial.wait_for.remote(gate)
-            calls = {
-                "running": running,
-                "queued": serial.ping.remote(),
-                "deferred": Echo.remote().echo.remote(running),
-                "running function": wait_for.remote(gate),
-                "waiting function": wait_for.options(num_cpus=4).remote(gate),
-                "linked": gate.wait.remote("linked"),
-                "borrowed": borrowed,
-                "stream": read(stream),
-                "get": asyncio.to_thread(ray.get, gate.wait.remote()),
-                "wait": asyncio.to_thread(late.ping.remote().get),
-                "creation": asyncio.ensure_future(late),
-                "call of a creation": late.ping.remote(),
-            }
-            gathered = asyncio.gather(*calls.values(), return_exceptions=True)
-            await gate.reached.remote("linked")
-            tell("ready")
-            errors = await gathered
-            tell({call: type(e).__name__ for call, e in zip(calls, errors)})
-            try:
-                gate.wait.remote()
-            except Exception as error:
-                tell(type(error).__name__)
-
-    actorlib.run(main())
+actorlib.run(main())
 """
 
 _BUSY_SCRIPT = """
@@ -249,58 +251,39 @@ async def test_client_when_the_runtime_is_shut_down_then_its_calls_tell_of_that(
             assert (client.end(), script.end()) == (0, 0)
 
 
-_DRAINED_CLIENT = """
-    import asyncio, sys
-    import actorlib
-    import actorlib.blocking as ray
-    from helpers.actors import Echo
-    from helpers.owners import listen, tell
+_DRAINED_CLIENT = f"""{_HEAD}
+@actorlib.remote
+def large():
+    return bytes(50_000)
 
-    @actorlib.remote
-    def wait_for(gate):
-        return ray.get(gate.wait.remote("function"))
+async def main():
+    async with actorlib.attach(sys.argv[1]):
+        gate = actorlib.get_actor("gate")
+        for _ in range(20):  # from now on over a link
+            await gate.left.remote()
+        running = gate.wait.remote("linked")
+        calls = [
+            running,
+            wait_for.remote(gate, "function"),
+            Echo.remote().echo.remote(running),
+            read(Source.remote().items.remote(gate, "stream")),
+        ]
+        gathered = asyncio.gather(*calls)
+        for place in "linked", "function", "stream":
+            await gate.reached.remote(place)
+        tell("ready")
+        await asyncio.to_thread(listen)
+        for place in "linked", "function", "stream":
+            await gate.open.remote(place)
+        tell(await gathered)
+        many = [large.remote() for _ in range(200)]
+        await asyncio.sleep(0)  # they are sent
+        actorlib.get_actor("gate")  # and read
+        tell("ready")
+        listen()  # and reads nothing
+        tell(sum(map(len, await asyncio.gather(*many))))
 
-    @actorlib.remote
-    def large():
-        return bytes(50_000)
-
-    @actorlib.remote
-    class Source:
-        async def items(self, gate):
-            yield 1
-            yield await gate.wait.remote("stream")
-
-    async def read(stream):
-        return [await item async for item in stream]
-
-    async def main():
-        async with actorlib.attach(sys.argv[1]):
-            gate = actorlib.get_actor("gate")
-            for _ in range(20):  # from now on over a link
-                await gate.left.remote()
-            running = gate.wait.remote("linked")
-            calls = [
-                running,
-                wait_for.remote(gate),
-                Echo.remote().echo.remote(running),
-                read(Source.remote().items.remote(gate)),
-            ]
-            gathered = asyncio.gather(*calls)
-            for place in "linked", "function", "stream":
-                await gate.reached.remote(place)
-            tell("ready")
-            await asyncio.to_thread(listen)
-            for place in "linked", "function", "stream":
-                await gate.open.remote(place)
-            tell(await gathered)
-            many = [large.remote() for _ in range(200)]
-            await asyncio.sleep(0)  # they are sent
-            actorlib.get_actor("gate")  # and read
-            tell("ready")
-            listen()  # and reads nothing
-            tell(sum(map(len, await asyncio.gather(*many))))
-
-    actorlib.run(main())
+actorlib.run(main())
 """
 
 

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pytest
+from helpers.rare_cases import rarely
 
 import actorlib
 from actorlib import _runtime, blocking
@@ -111,6 +112,11 @@ async def test_remote_when_init_was_not_awaited_then_it_says_so() -> None:
         Counter.remote()
 
 
+def test_init_when_an_option_is_misspelt_then_another_is_offered() -> None:
+    with pytest.raises(UnknownOptionError, match=r"Did you mean num_cpus="):
+        actorlib.init(num_cpu=1)  # type: ignore[call-arg]
+
+
 def test_init_when_used_in_a_plain_with_then_it_names_async_with() -> None:
     with (
         pytest.raises(TypeError, match=r"async with.*actorlib\.blocking"),
@@ -179,70 +185,92 @@ def test_run_when_uvloop_is_broken_then_it_says_what_to_do(
     coroutine.close()
 
 
-# Calls.
+# Calls, classes and options: what is written, and what the error says.
+
+
+async def _await(ref: Any) -> None:
+    await ref
+
+
+async def _do(use: Callable[[Any], Any], handle: Any) -> None:
+    result = use(handle)
+    if asyncio.iscoroutine(result):
+        await result
+
+
+MISTAKES: list[tuple[type[Exception], str, Callable[[Any], Any]]] = [
+    (TypeError, r"await handle\.add\.remote\(", lambda handle: _await(handle.add)),
+    (TypeError, r"await double\.remote\(", lambda _: _await(double)),
+    (TypeError, "async for", lambda handle: _await(handle.items.remote())),
+    *(
+        (TypeError, rf"{what}.*await ref", lambda _, use=use: use(double.remote(2)))
+        for what, use in {
+            "ref >": lambda ref: ref > 3,
+            "ref <=": lambda ref: ref <= 3,
+            "ref -": lambda ref: ref - 3,
+            r"\* ref": lambda ref: 3 * ref,
+            "-ref": operator.neg,
+        }.items()
+    ),
+    *(
+        (AttributeError, what, operator.attrgetter(name))
+        for name, what in {
+            "size": r"'size' is a property of Counter.*method",
+            "area": r"'area' is a property of Counter.*method",
+            "limit": r"'limit' is an attribute of Counter.*method",
+            "value": r"no method 'value'; an attribute .* method that returns it",
+            "ad": r"no method 'ad'; did you mean 'add'\?",
+        }.items()
+    ),
+    (
+        AttributeError,
+        r"@actorlib\.remote on top",
+        lambda _: dataclasses.dataclass(Counter),  # type: ignore[call-overload]
+    ),
+    (TypeError, "not subscriptable", lambda _: Counter[int]),
+    *(
+        (TypeError, "handle", lambda _, other=other: actorlib.kill(other))
+        for other in (Counter, Box, "Counter", None)
+    ),
+    (TypeError, "handle", lambda handle: actorlib.kill(handle.add)),
+    (TypeError, r"cancel\(\)", lambda _: actorlib.kill(double.remote(1))),
+    (TypeError, r"cancel\(\)", lambda _: blocking.kill(double.remote(1))),
+    *(
+        (UnknownOptionError, what, lambda _, use=use: use())
+        for what, use in {
+            r"Did you mean num_gpus=": lambda: Counter.options(num_gpu=1),
+            r"help\(actorlib\.FunctionOptions\)": lambda: double.options(num_gpu=1),
+            r"@remote\(max_calls=": lambda: double.options(max_calls=1),
+            r"not an option of a method": lambda: actorlib.method(group="a"),
+            r"Did you mean 'num_gpus'": lambda: blocking.init(num_gpu=1),
+        }.items()
+    ),
+]
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_method_when_awaited_then_it_says_how_to_call_it() -> None:
-    counter: Any = Counter.remote()
-
-    with pytest.raises(TypeError, match=r"await handle\.add\.remote\("):
-        await counter.add
-
-
-async def test_function_when_awaited_then_it_says_how_to_call_it() -> None:
-    function: Any = double
-
-    with pytest.raises(TypeError, match=r"await double\.remote\("):
-        await function
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_stream_when_awaited_then_it_names_async_for() -> None:
-    counter: Any = Counter.remote()
-
-    with pytest.raises(TypeError, match="async for"):
-        await counter.items.remote()
-
-
-@pytest.mark.usefixtures("runtime")
-@pytest.mark.parametrize(
-    ("use", "what"),
-    [
-        (lambda ref: ref > 3, "ref >"),
-        (lambda ref: ref <= 3, "ref <="),
-        (lambda ref: ref - 3, "ref -"),
-        (lambda ref: 3 * ref, r"\* ref"),
-        (operator.neg, "-ref"),
-    ],
-)
-async def test_ref_when_used_as_its_value_then_the_operator_is_named(
-    use: Callable[[Any], Any], what: str
+@pytest.mark.parametrize(("kind", "text", "use"), MISTAKES)
+async def test_mistake_when_made_then_the_error_says_what_to_write(
+    kind: type[Exception], text: str, use: Callable[[Any], Any]
 ) -> None:
+    handle = Counter.remote()
+
+    with pytest.raises(kind, match=text) as caught:
+        await _do(use, handle)
+
+    if kind is UnknownOptionError:
+        assert isinstance(caught.value, TypeError)
+        assert isinstance(caught.value, ValueError)  # until 0.5
+        assert len(str(caught.value)) < 200
+    assert await handle.add.remote() == 1
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_ref_when_compared_with_its_value_then_it_is_different() -> None:
     ref = double.remote(2)
 
-    with pytest.raises(TypeError, match=rf"{what}.*await ref"):
-        use(ref)
     assert (ref == 4) is False
     assert await ref == 4
-
-
-@pytest.mark.usefixtures("runtime")
-@pytest.mark.parametrize(
-    ("name", "what"),
-    [
-        ("size", r"'size' is a property of Counter.*method"),
-        ("area", r"'area' is a property of Counter.*method"),
-        ("limit", r"'limit' is an attribute of Counter.*method"),
-        ("value", r"no method 'value'; an attribute .* method that returns it"),
-        ("ad", r"no method 'ad'; did you mean 'add'\?"),
-    ],
-)
-async def test_handle_when_an_attribute_is_read_then_a_method_is_asked_for(
-    name: str, what: str
-) -> None:
-    with pytest.raises(AttributeError, match=what):
-        getattr(Counter.remote(), name)
 
 
 @pytest.mark.usefixtures("runtime")
@@ -251,20 +279,6 @@ async def test_argument_when_it_is_read_only_then_a_note_says_copy() -> None:
         await Counter.remote().write.remote(memoryview(b"abc"))
 
     assert "copy" in caught.value.__notes__[0]
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_error_when_nobody_receives_it_then_its_call_is_named() -> None:
-    logged: list[str] = []
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, what: logged.append(repr(what["future"])))
-    ref = Counter.remote().fail.remote()
-    await asyncio.wait([ref])
-
-    del ref
-    gc.collect()
-
-    assert "Counter.fail" in logged[0]
 
 
 @pytest.mark.usefixtures("runtime")
@@ -307,12 +321,7 @@ async def test_name_when_its_actor_was_killed_then_it_says_so() -> None:
         actorlib.get_actor("killed")
 
 
-# Classes and options.
-
-
-def test_dataclass_when_it_is_above_remote_then_it_says_what_goes_on_top() -> None:
-    with pytest.raises(AttributeError, match=r"@actorlib\.remote on top"):
-        dataclasses.dataclass(Counter)  # type: ignore[call-overload]
+# Classes.
 
 
 @pytest.mark.usefixtures("runtime")
@@ -320,8 +329,6 @@ async def test_class_when_it_has_type_parameters_then_it_is_itself() -> None:
     boxes: Any = actorlib.remote(Box)
 
     assert await boxes[int].remote(3).get.remote() == 3
-    with pytest.raises(TypeError, match="not subscriptable"):
-        Counter[int]
 
 
 @pytest.mark.usefixtures("runtime")
@@ -333,37 +340,6 @@ async def test_batch_when_it_has_no_parentheses_then_it_decorates() -> None:
             return [2 * x for x in inputs]
 
     assert await Model.remote().predict.remote(4) == 8
-
-
-@pytest.mark.parametrize(
-    ("use", "what"),
-    [
-        (lambda: actorlib.init(num_cpu=1), r"Did you mean num_cpus="),
-        (lambda: Counter.options(num_gpu=1), r"Did you mean num_gpus="),
-        (lambda: double.options(num_gpu=1), r"help\(actorlib\.FunctionOptions\)"),
-        (lambda: double.options(max_calls=1), r"@remote\(max_calls="),
-        (lambda: actorlib.method(group="a"), r"not an option of a method"),
-        (lambda: blocking.init(num_gpu=1), r"Did you mean 'num_gpus'"),
-    ],
-)
-def test_options_when_one_is_unknown_then_three_are_offered_at_most(
-    use: Callable[[], Any], what: str
-) -> None:
-    with pytest.raises(UnknownOptionError, match=what) as caught:
-        use()
-
-    assert isinstance(caught.value, TypeError)
-    assert isinstance(caught.value, ValueError)  # until 0.5
-    assert len(str(caught.value)) < 200
-
-
-@pytest.mark.parametrize("end", [actorlib.kill, blocking.kill])
-@pytest.mark.usefixtures("runtime")
-async def test_kill_when_it_is_not_given_a_handle_then_type_error(
-    end: Callable[[Any], Any],
-) -> None:
-    with pytest.raises(TypeError, match=r"cancel\(\)"):
-        end(double.remote(1))
 
 
 # Tracebacks.
@@ -384,7 +360,7 @@ actorlib.run(main())
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("shown", ["", "full"])
+@pytest.mark.parametrize("shown", ["", *rarely("full")])
 def test_traceback_when_a_program_fails_then_it_has_only_the_users_frames(
     tmp_path: Path, shown: str
 ) -> None:
@@ -427,10 +403,6 @@ def test_get_when_an_async_method_was_cancelled_then_ray_task_error() -> None:
 
 
 # Cancelled calls: the table in docs/how-to/failures.md.
-
-
-async def _await(ref: Any) -> None:
-    await ref
 
 
 async def _in_group(ref: Any) -> None:

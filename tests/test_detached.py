@@ -1,3 +1,5 @@
+"""Actors that end with their maker, and detached ones, which do not."""
+
 from __future__ import annotations
 
 import asyncio
@@ -15,7 +17,6 @@ from helpers.actors import (
     Target,
     end_of,
     gone,
-    living,
     running,
 )
 
@@ -26,9 +27,18 @@ if TYPE_CHECKING:
     from actorlib import Runtime
     from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 
-CALLERS = [Caller, AsyncCaller]
+
+async def end_maker(caller: Any, way: str) -> None:
+    """Ends an actor, whose last handle this is unless it is killed."""
+    if way == "kill -9":
+        os.kill(await caller.run.remote(os.getpid), signal.SIGKILL)
+    elif way == "kill":
+        actorlib.kill(caller)
+    elif way == "exit":
+        with pytest.raises(ActorDiedError):
+            await caller.run.remote(actorlib.exit_actor)
 
 
 @pytest.fixture(scope="module")
@@ -44,61 +54,59 @@ async def pid_of(actor: Any) -> int:
     return await actor.ping.remote()  # type: ignore[no-any-return]
 
 
-async def test_it_lives_without_a_handle(runtime: Runtime) -> None:
-    target = detached("t").remote()
-    pid = await pid_of(target)
-    del target
-    gc.collect()
-    other = Target.remote()
-    end = end_of(other)
-    del other
-    await end  # whoever was dropped before would be gone by now, too
-
-    assert [actor.name for actor in living(runtime)] == ["t"]
-    assert await pid_of(actorlib.get_actor("t")) == pid
-
-
-@pytest.mark.parametrize("caller_class", CALLERS)
-@pytest.mark.parametrize("way", ["kill -9", "kill", "drop"])
-@pytest.mark.usefixtures("runtime")
-async def test_it_lives_without_its_maker(caller_class: Any, way: str) -> None:
+async def assert_detached_outlives(caller_class: Any, way: str) -> None:
     caller = caller_class.remote()
     await caller.run.remote(lambda: detached("t").remote() and None)
     pid = await pid_of(actorlib.get_actor("t"))
-    maker, end = await caller.run.remote(os.getpid), end_of(caller)
-    if way == "kill -9":
-        os.kill(maker, signal.SIGKILL)
-    elif way == "kill":
-        actorlib.kill(caller)
+    end = end_of(caller)
+    await end_maker(caller, way)
     del caller
     await end
 
     assert await pid_of(actorlib.get_actor("t")) == pid
 
 
-async def test_kill_ends_it(runtime: Runtime) -> None:
-    target = detached("t").remote()
-    pid = await pid_of(target)
-    await actorlib.kill(target)
-    await gone(pid)
-    with pytest.raises(ActorNotFoundError):
-        actorlib.get_actor("t")
-    del target
-    gc.collect()
-    await asyncio.sleep(0)  # a dropped handle is counted in the next turn
-    assert runtime.snapshot().actors == ()
+@pytest.mark.parametrize(
+    ("caller_class", "way"), [(Caller, "kill"), (Caller, "drop"), (AsyncCaller, "drop")]
+)
+@pytest.mark.usefixtures("runtime")
+async def test_detached_actor_when_its_maker_ends_then_it_lives(
+    caller_class: Any, way: str
+) -> None:
+    await assert_detached_outlives(caller_class, way)
 
 
-async def test_a_crash_forgets_it(runtime: Runtime) -> None:
-    target = detached("t").remote()
-    pid, end = await pid_of(target), end_of(target)
-    del target
-    os.kill(pid, signal.SIGKILL)
-    await end
-    assert runtime.snapshot().actors == ()
+@pytest.mark.process
+@pytest.mark.usefixtures("runtime")
+async def test_maker_when_it_crashes_then_its_children_end_and_detached_ones_live() -> (
+    None
+):
+    await assert_detached_outlives(Caller, "kill -9")
+    await assert_children_end(Caller, "kill -9")
 
 
-async def test_the_end_of_the_runtime_ends_it() -> None:
+@pytest.mark.process
+async def test_detached_actor_when_it_is_killed_or_crashes_then_it_is_forgotten(
+    runtime: Runtime,
+) -> None:
+    for is_crash in (False, True):
+        target = detached("t").remote()
+        pid, end = await pid_of(target), end_of(target)
+        if is_crash:
+            os.kill(pid, signal.SIGKILL)
+        else:
+            actorlib.kill(target)
+        del target
+        await end
+        await gone(pid)
+        gc.collect()
+        await asyncio.sleep(0)  # a dropped handle is counted in the next turn
+        with pytest.raises(ActorNotFoundError):
+            actorlib.get_actor("t")
+        assert runtime.snapshot().actors == ()
+
+
+async def test_detached_actors_when_the_runtime_ends_then_they_end() -> None:
     async with running():
         pid = await pid_of(detached("t").remote())
         idle = await pid_of(Target.options(lifetime="detached").remote())
@@ -106,39 +114,18 @@ async def test_the_end_of_the_runtime_ends_it() -> None:
     await gone(idle)
 
 
-@pytest.mark.parametrize("lifetime", [None, "non_detached"])
-@pytest.mark.usefixtures("runtime")
-async def test_others_end_with_their_last_handle(lifetime: Any) -> None:
-    target = Target.options(name="t", lifetime=lifetime).remote()
-    await target
-    end = end_of(target)
-    del target
-    await end
-
-
 # Who is not detached ends with its maker.
 
 
-@pytest.mark.parametrize("caller_class", CALLERS)
-@pytest.mark.parametrize("way", ["kill -9", "kill", "drop", "exit"])
-@pytest.mark.usefixtures("runtime")
-async def test_children_when_their_maker_ends_then_they_do_whoever_holds_them(
-    caller_class: Any, way: str
-) -> None:
+async def assert_children_end(caller_class: Any, way: str) -> None:
     caller, keeper = caller_class.remote(), Keeper.remote()
     child = await caller.make.remote(Target)
     grandchild_maker = await caller.make.remote(caller_class)
     grandchild = await grandchild_maker.make.remote(Target)
     await keeper.keep.remote([child, grandchild])
     pids = [await pid_of(child), await pid_of(grandchild)]
-    maker, end = await caller.run.remote(os.getpid), end_of(caller)
-    if way == "kill -9":
-        os.kill(maker, signal.SIGKILL)
-    elif way == "kill":
-        actorlib.kill(caller)
-    elif way == "exit":
-        with pytest.raises(ActorDiedError):
-            await caller.run.remote(actorlib.exit_actor)
+    end = end_of(caller)
+    await end_maker(caller, way)
     del caller
     await end
 
@@ -148,6 +135,15 @@ async def test_children_when_their_maker_ends_then_they_do_whoever_holds_them(
         await child.ping.remote()
     with pytest.raises(ActorDiedError, match="the actor that made it ended"):
         await grandchild.ping.remote()
+
+
+@pytest.mark.parametrize("caller_class", [Caller, AsyncCaller])
+@pytest.mark.parametrize("way", ["kill", "drop", "exit"])
+@pytest.mark.usefixtures("runtime")
+async def test_children_when_their_maker_ends_then_they_do_whoever_holds_them(
+    caller_class: Any, way: str
+) -> None:
+    await assert_children_end(caller_class, way)
 
 
 @pytest.mark.usefixtures("runtime")

@@ -6,11 +6,11 @@ import asyncio
 import os
 import signal
 import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.owners import DESCENDANTS, Bell, Looped, Owner, Serial, Watched, open_files
+from helpers.rare_cases import rarely
 
 import actorlib
 from actorlib.exceptions import (
@@ -87,69 +87,68 @@ ENDS = {
     "SIGKILL": ("os.kill(os.getpid(), signal.SIGKILL)", -9),
     "segfault": ("Mortal().segfault()", -11),
 }
-# The two start methods differ in what the workers are; how they end is one matter.
-ENDED = [("template", how) for how in ENDS] + [
-    ("spawn", how) for how in ("leaves the block", "SIGINT", "SIGKILL")
-]
 SILENT = ("leaves the block", "sys.exit", "os._exit", "SIGTERM", "SIGKILL")
 
 
-@pytest.mark.parametrize(("method", "how"), ENDED)
-def test_owner_when_it_ends_leaves_nothing(
-    method: str, how: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("method", "loop", "how"),
+    [
+        ("template", "asyncio", "sys.exit"),
+        ("template", "asyncio", "SIGINT"),
+        ("template", "asyncio", "SIGKILL"),
+        ("template", "uvloop", "leaves the block"),
+        ("template", "uvloop", "SIGINT"),
+        *rarely(
+            ("template", "asyncio", "raises"),
+            ("template", "asyncio", "is cancelled"),
+            ("template", "asyncio", "os._exit"),
+            ("template", "asyncio", "SIGTERM"),
+            ("template", "asyncio", "segfault"),
+            ("template", "uvloop", "SIGKILL"),
+            ("spawn", "asyncio", "leaves the block"),
+            ("spawn", "asyncio", "SIGINT"),
+            ("spawn", "asyncio", "SIGKILL"),
+        ),
+    ],
+)
+def test_owner_when_it_ends_then_nothing_is_left(
+    method: str, loop: str, how: str, tmp_path: Path
 ) -> None:
     ends, code = ENDS[how]
-    kinds = ["a child", "a session"]
-    with Owner(household(ends), method, *kinds, folder=tmp_path) as owner:
-        home = owner.told()
-        with Watched(home.values()) as watched:
-            owner.go_on()
-            assert owner.end() == code, owner.err
-            assert watched.left() == []
-        assert_clean_end(owner, silent=how in SILENT)
-    if how == "raises":
-        assert owner.err.endswith("ValueError: mine\n")
-
-
-@pytest.mark.parametrize("how", ["leaves the block", "SIGINT", "SIGKILL"])
-def test_owner_when_it_runs_on_the_fastest_loop_leaves_nothing(
-    how: str, tmp_path: Path
-) -> None:
-    ends, code = ENDS[how]
-    program = household(ends, run="actorlib.run")
-    with Owner(program, "template", folder=tmp_path) as owner:
-        with Watched(owner.told().values()) as watched:
-            owner.go_on()
-            assert owner.end() == code, owner.err
-            assert watched.left() == []
-        assert_clean_end(owner, silent=how in SILENT)
-
-
-@pytest.mark.parametrize("how", ["leaves the block", "SIGKILL"])
-def test_owner_when_it_ends_leaves_no_descendant_of_its_actors(
-    how: str, tmp_path: Path
-) -> None:
-    ends, code = ENDS[how]
-    with Owner(household(ends), "template", *DESCENDANTS, folder=tmp_path) as owner:
+    has_all = how in ("leaves the block", "SIGKILL")
+    kinds = DESCENDANTS if has_all else ["a child", "a session"]
+    path = tmp_path / "exit"
+    run = {"asyncio": "asyncio.run", "uvloop": "actorlib.run"}[loop]
+    program = household(
+        f"await actor.write_at_exit.remote({str(path)!r}); {ends}", run=run
+    )
+    with Owner(program, method, *kinds, folder=tmp_path) as owner:
         home = owner.told()
         with Watched(home.values()) as watched:
             owner.go_on()
             assert owner.end() == code, owner.err
             assert watched.left_of(home) == []
+        assert_clean_end(owner, silent=how in SILENT)
+    assert path.read_text() == "it was run"
+    if how == "raises":
+        assert owner.err.endswith("ValueError: mine\n")
 
 
 @pytest.mark.parametrize(
     "exits",
     [
-        "asyncio.run(main())",
         "loop = asyncio.new_event_loop(); loop.run_until_complete(main())",
-        "loop = asyncio.new_event_loop(); loop.run_until_complete(main()); sys.exit(0)",
         "thread = threading.Thread(target=asyncio.run, args=[main()]); "
         "thread.start(); thread.join()",
+        *rarely(
+            "asyncio.run(main())",
+            "loop = asyncio.new_event_loop(); loop.run_until_complete(main()); "
+            "sys.exit(0)",
+        ),
     ],
-    ids=["asyncio.run", "open loop", "sys.exit", "thread"],
+    ids=["open loop", "thread", "asyncio.run", "sys.exit"],
 )
-def test_owner_when_it_never_shuts_down_leaves_nothing(
+def test_owner_when_it_never_shuts_down_then_nothing_is_left(
     exits: str, tmp_path: Path
 ) -> None:
     program = f"""{HEAD}
@@ -199,6 +198,9 @@ async def main():
 
 
 FORKED = """
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+
 def forked(leave):
     pid = os.fork()
     if not pid:
@@ -207,118 +209,90 @@ def forked(leave):
 
 def fail():
     raise LookupError("in the fork")
+
+def look(actor):
+    del actor
+
+def end_runtimes(runtime):
+    signal.alarm(10)  # its loop would wait for the parent's
+    asyncio.run(runtime.shutdown())
+    asyncio.run(actorlib.shutdown())
+    os._exit(0)
 """
 
 
-@pytest.mark.parametrize(
-    ("leave", "code"), [("lambda: sys.exit(3)", 3), ("fail", 1)], ids=["exit", "error"]
-)
-@pytest.mark.parametrize("run", ["asyncio.run", "actorlib.run"])
-@pytest.mark.parametrize("engine", ["local", "inline"])
+@pytest.mark.parametrize("run", ["actorlib.run", "asyncio.run"])
 def test_fork_of_the_owner_when_it_leaves_then_its_parents_runtime_goes_on(
-    engine: str, run: str, leave: str, code: int, tmp_path: Path
+    run: str, tmp_path: Path
 ) -> None:
     program = f"""{HEAD}{FORKED}
-import warnings
-warnings.simplefilter("ignore", DeprecationWarning)
-
-async def main():
-    async with actorlib.init(engine="{engine}"):
+async def fork_beside(engine):
+    async with actorlib.init(engine=engine) as runtime:
         actor = Serial.remote()
         looped = Looped.remote()
         waiting = [Serial.remote() for _ in range(2)]
         await asyncio.gather(actor, looped)
-        code = forked({leave})
+        codes = [
+            forked(lambda: sys.exit(3)),
+            forked(fail),
+            forked(lambda: end_runtimes(runtime)),
+        ]
+        process = multiprocessing.get_context("fork").Process(target=look, args=[actor])
+        process.start()
+        await asyncio.to_thread(process.join)
         echoes = [await actor.echo.remote(1), await looped.echo.remote(2)]
         echoes += await asyncio.gather(*[late.echo.remote(3) for late in waiting])
         # What threads have done wakes the loop, and so do the actors' ends.
         echoes.append(await asyncio.to_thread(lambda: 4))
         await actorlib.kill(actor)
-    tell([code, echoes])
+    tell([*codes, process.exitcode, echoes])
+
+async def main():
+    if {run} is actorlib.run:  # asyncio's does nothing for forks
+        tell(forked(lambda: sys.exit(3)))
+    for engine in ("local", "inline"):
+        await fork_beside(engine)
 
 {run}(main())
 """
     with Owner(program, "template", folder=tmp_path) as owner:
-        assert owner.told() == [code, [1, 2, 3, 3, 4]]
+        if run == "actorlib.run":
+            assert owner.told() == 3, "without a runtime"
+        for _ in range(2):
+            assert owner.told() == [3, 1, 0, 0, [1, 2, 3, 3, 4]]
         assert owner.end() == 0
-    assert_clean_end(owner, silent=leave != "fail")
+    assert_clean_end(owner, silent=False)
 
 
-def test_fork_of_a_program_without_a_runtime_when_it_exits_then_it_ends(
+def test_fork_of_a_script_when_it_leaves_then_its_parents_runtime_goes_on(
     tmp_path: Path,
 ) -> None:
     program = f"""{HEAD}{FORKED}
-import warnings
-warnings.simplefilter("ignore", DeprecationWarning)
-
-async def main():
-    tell(forked(lambda: sys.exit(3)))
-
-actorlib.run(main())
-"""
-    with Owner(program, "template", folder=tmp_path) as owner:
-        assert owner.told() == 3
-        assert owner.end() == 0
-    assert_clean_end(owner)
-
-
-@pytest.mark.parametrize(
-    ("leave", "code"), [("lambda: sys.exit(3)", 3), ("fail", 1)], ids=["exit", "error"]
-)
-def test_fork_of_a_script_when_it_leaves_then_its_parents_runtime_goes_on(
-    leave: str, code: int, tmp_path: Path
-) -> None:
-    program = f"""{HEAD}{FORKED}
-import warnings
-warnings.simplefilter("ignore", DeprecationWarning)
 import actorlib.blocking as ray
 
 ray.init()
 actor = Serial.remote()
 ray.get(actor.echo.remote(0))
-pid = os.fork()
-if not pid:
-    ({leave})()
-code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-tell([code, ray.get(actor.echo.remote(1))])
+codes = [forked(lambda: sys.exit(3)), forked(fail)]
+tell([*codes, ray.get(actor.echo.remote(1))])
 """
     with Owner(program, "template", folder=tmp_path) as owner:
-        assert owner.told() == [code, 1]
+        assert owner.told() == [3, 1, 1]
         assert owner.end() == 0
-    assert_clean_end(owner, silent=leave != "fail")
-
-
-async def test_fork_when_it_ends_its_parents_runtime_then_nothing_happens() -> None:
-    async with actorlib.init() as runtime:
-        actor = Serial.remote()
-        await actor
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
-        if not pid:
-            signal.alarm(int(PROMPTLY))  # its loop would wait for the parent's
-            try:
-                asyncio.run(runtime.shutdown())
-                asyncio.run(actorlib.shutdown())
-                os._exit(0)
-            finally:
-                os._exit(1)
-        _, status = await asyncio.to_thread(os.waitpid, pid, 0)
-        assert status == 0
-        assert await actor.echo.remote(1) == 1
+    assert_clean_end(owner, silent=False)
 
 
 @pytest.mark.parametrize(
     ("forks", "number"),
     [
-        ("if not os.fork(): signal.pause()", signal.SIGKILL),
         ("if not os.fork(): signal.pause()", signal.SIGINT),
         (
             "multiprocessing.get_context('fork').Process(target=signal.pause).start()",
             signal.SIGKILL,
         ),
+        *rarely(("if not os.fork(): signal.pause()", signal.SIGKILL)),
     ],
-    ids=["os.fork-SIGKILL", "os.fork-SIGINT", "multiprocessing-SIGKILL"],
+    ids=["os.fork-SIGINT", "multiprocessing-SIGKILL", "os.fork-SIGKILL"],
 )
 def test_owner_when_a_fork_of_it_lives_on_leaves_nothing(
     forks: str, number: int, tmp_path: Path
@@ -380,31 +354,6 @@ def interrupt():
         assert_clean_end(owner, silent=False)
 
 
-def test_fork_of_an_owner_when_it_ends_harms_no_actor(tmp_path: Path) -> None:
-    program = f"""{HEAD}
-import warnings
-warnings.simplefilter("ignore", DeprecationWarning)
-
-def look(actor):
-    del actor
-
-async def main():
-    async with actorlib.init(start_method=METHOD):
-        actor = Serial.remote()
-        await actor
-        fork = multiprocessing.get_context("fork")
-        for process in [fork.Process(target=look, args=[actor]) for _ in range(2)]:
-            process.start()
-            await asyncio.to_thread(process.join)
-        tell(await actor.echo.remote("alive"))
-
-asyncio.run(main())
-"""
-    with Owner(program, "template", folder=tmp_path) as owner:
-        assert owner.told() == "alive"
-        assert owner.end() == 0, owner.err
-
-
 def write_endless_preload(folder: Path, bell: Bell) -> None:
     """Writes a module whose import rings the bell and then never ends."""
     (folder / "preload_of_a_test.py").write_text(
@@ -450,83 +399,60 @@ STUBBORN = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("method", "deed"),
-    [*(("template", deed) for deed in STUBBORN), ("spawn", "count_in_c")],
-)
-async def test_shutdown_when_a_worker_does_not_end_kills_it(
-    method: str, deed: str, bell: Bell
+@both_methods
+async def test_shutdown_when_workers_do_not_end_then_they_are_killed(
+    method: Any, bell: Bell
 ) -> None:
+    deeds = STUBBORN if method == "template" else ["count_in_c"]
     async with asyncio.timeout(PROMPTLY):
         async with actorlib.init(start_method=method, grace=0.1):
-            actor = Serial.remote()
-            home = await actor.household.remote("a child", "a session")
-            running = getattr(actor, deed).remote(bell.path)
-            await asyncio.to_thread(bell.heard)
-            watched = Watched(home.values())
+            actors = [Serial.remote() for _ in deeds]
+            homes = [await a.household.remote("a child", "a session") for a in actors]
+            running = {
+                deed: getattr(actor, deed).remote(bell.path)
+                for deed, actor in zip(deeds, actors, strict=True)
+            }
+            looped = Looped.remote()
+            running["on a loop"] = looped.do.remote("count_in_c", bell.path)
+            born = Serial.remote(bell.path, "count_in_c", bell.path)
+            running["constructor"] = born.echo.remote()
+            rings = [await asyncio.to_thread(bell.heard) for _ in [*running, "born"]]
+            watched = Watched(
+                {*rings, *(pid for home in homes for pid in home.values())}
+            )
     with watched:
         assert await left(watched) == []
-    if deed == "keep_thread":
-        assert await running is None
-    else:
-        with pytest.raises(ActorDiedError, match="shut down"):
-            await running
+    for deed, ref in running.items():
+        if deed == "keep_thread":
+            assert await ref is None
+        else:
+            with pytest.raises(ActorDiedError, match="shut down"):
+                await ref
 
 
-async def test_shutdown_when_a_loop_is_busy_kills_it(bell: Bell) -> None:
-    async with asyncio.timeout(PROMPTLY):
-        async with actorlib.init(grace=0.1):
-            actor = Looped.remote()
-            running = actor.do.remote("count_in_c", bell.path)
-            watched = Watched([await asyncio.to_thread(bell.heard)])
-    with watched:
-        assert await left(watched) == []
-    with pytest.raises(ActorDiedError):
-        await running
-
-
-@pytest.mark.parametrize("deed", ["count_in_c", "keep_thread"])
-def test_killed_owner_when_a_worker_does_not_end_leaves_nothing(
-    deed: str, bell: Bell, tmp_path: Path
+def test_killed_owner_when_workers_do_not_end_then_nothing_is_left(
+    bell: Bell, tmp_path: Path
 ) -> None:
     program = f"""{HEAD}
 async def main():
     async with actorlib.init(start_method=METHOD):
-        actor = Serial.remote()
-        tell(await actor.household.remote("a child", "a session"))
-        await actor.{deed}.remote(ARGUMENTS[0])
-        await asyncio.Event().wait()
+        actors = [Serial.remote() for _ in range(2)]
+        for actor in actors:
+            tell(await actor.household.remote("a child", "a session"))
+        await actors[0].keep_thread.remote(ARGUMENTS[0])
+        await actors[1].count_in_c.remote(ARGUMENTS[0])
 
 asyncio.run(main())
 """
     with Owner(program, "template", bell.path, folder=tmp_path) as owner:
-        home = owner.told()
-        bell.heard()
-        with Watched(home.values()) as watched:
+        homes = [owner.told() for _ in range(2)]
+        for _ in homes:
+            bell.heard()
+        with Watched({pid for home in homes for pid in home.values()}) as watched:
             owner.signal(signal.SIGKILL)
             assert owner.end() == -9
             assert watched.left() == []
         assert_clean_end(owner)
-
-
-async def test_shutdown_when_a_constructor_runs_ends_it(bell: Bell) -> None:
-    async with asyncio.timeout(PROMPTLY):
-        async with actorlib.init(grace=0.1):
-            actor = Serial.remote(bell.path, "count_in_c", bell.path)
-            queued = actor.echo.remote()
-            watched = Watched([await asyncio.to_thread(bell.heard)])
-    with watched:
-        assert await left(watched) == []
-    with pytest.raises(ActorDiedError, match="shut down"):
-        await queued
-
-
-async def test_shutdown_when_calls_are_quick_lets_them_finish() -> None:
-    async with actorlib.init():
-        actor = Serial.remote()
-        await actor
-        refs = [actor.echo.remote(i) for i in range(100)]
-    assert await asyncio.gather(*refs) == list(range(100))
 
 
 @both_methods
@@ -571,7 +497,7 @@ async def test_shutdown_when_the_template_was_killed_leaves_nothing() -> None:
         assert await left(watched) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGSTOP, *rarely(signal.SIGKILL)])
 def test_shutdown_when_the_loop_is_closed_and_the_template_stuck_leaves_nothing(
     number: int,
 ) -> None:
@@ -620,66 +546,30 @@ async def test_shutdown_when_cancelled_leaves_nothing(bell: Bell) -> None:
 
 
 @both_methods
-async def test_exit_handler_when_the_runtime_is_shut_down_runs(
-    method: str, tmp_path: Path
+async def test_exit_handlers_when_an_actor_is_not_killed_then_they_run(
+    method: Any, tmp_path: Path
 ) -> None:
-    path = tmp_path / "exit"
-    async with actorlib.init(start_method=method):
-        await Serial.remote().write_at_exit.remote(str(path))
-        actor = Looped.remote()
-        await actor.write_at_exit.remote(f"{path}-looped")
-    assert path.read_text() == "it was run"
-    assert (tmp_path / "exit-looped").read_text() == "it was run"
+    async def new(kind: Any, name: str) -> Any:
+        actor = kind.remote()
+        await actor.write_at_exit.remote(str(tmp_path / name))
+        return actor
 
-
-async def test_exit_handler_when_the_actor_leaves_by_itself_runs(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "exit"
-    async with actorlib.init(log_to_driver=False):
-        actor = Serial.remote()
-        await actor.write_at_exit.remote(str(path))
+    async with actorlib.init(start_method=method, log_to_driver=False):
+        kept = [await new(Serial, "shutdown"), await new(Looped, "looped shutdown")]
+        leaving, killed = await new(Serial, "leaving"), await new(Serial, "killed")
+        dropped = await new(Serial, "dropped")
         with pytest.raises(ActorDiedError):
-            await actor.leave.remote(3)
-        assert path.read_text() == "it was run"
-
-
-async def test_exit_handler_when_the_last_handle_is_gone_runs(tmp_path: Path) -> None:
-    path = tmp_path / "exit"
-    async with actorlib.init():
-        actor = Serial.remote()
-        await actor.write_at_exit.remote(str(path))
-        with Watched([await actor.pid.remote()]) as watched:
-            del actor
+            await leaving.leave.remote(3)
+        await actorlib.kill(killed)
+        with Watched([await dropped.pid.remote()]) as watched:
+            del dropped
             assert await left(watched) == []
-        assert path.read_text() == "it was run"
-
-
-@both_methods
-async def test_exit_handler_when_the_actor_is_killed_does_not_run(
-    method: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "exit"
-    async with actorlib.init(start_method=method):
-        actor = Serial.remote()
-        await actor.write_at_exit.remote(str(path))
-        await actorlib.kill(actor)
-    assert not path.exists()
-
-
-def test_exit_handler_when_the_owner_is_killed_runs(tmp_path: Path) -> None:
-    path = tmp_path / "exit"
-    program = household(
-        "await actor.write_at_exit.remote(ARGUMENTS[0]); os.kill(os.getpid(), 9)"
-    ).replace("*ARGUMENTS)", ")")
-    with (
-        Owner(program, "template", str(path), folder=tmp_path) as owner,
-        Watched(owner.told().values()) as watched,
-    ):
-        owner.go_on()
-        owner.end()
-        assert watched.left() == []
-    assert path.read_text() == "it was run"
+        assert sorted(os.listdir(tmp_path)) == ["dropped", "leaving"]  # noqa: PTH208
+        refs = [kept[0].echo.remote(i) for i in range(100)]
+    assert await asyncio.gather(*refs) == list(range(100))
+    names = ["dropped", "leaving", "looped shutdown", "shutdown"]
+    assert sorted(os.listdir(tmp_path)) == names  # noqa: PTH208
+    assert {(tmp_path / name).read_text() for name in names} == {"it was run"}
 
 
 # The owner lives on.
@@ -724,21 +614,17 @@ async def test_runtime_when_actors_come_and_go_keeps_no_descriptor() -> None:
         assert open_files() == before
 
 
-async def test_shutdown_when_repeated_is_no_error() -> None:
-    runtime = await actorlib.init()
-    await Serial.remote().echo.remote()
-    await asyncio.gather(runtime.shutdown(), runtime.shutdown())
-    await runtime.shutdown()
-    assert not actorlib.is_initialized()
-
-
-async def test_shutdown_when_awaited_inside_the_block_is_enough() -> None:
+async def test_shutdown_when_repeated_or_inside_the_block_is_enough() -> None:
     async with actorlib.init() as runtime:
         await Serial.remote().echo.remote()
+        await asyncio.gather(runtime.shutdown(), runtime.shutdown())
         await runtime.shutdown()
         assert not actorlib.is_initialized()
         async with actorlib.init():
             assert await Serial.remote().echo.remote("second") == "second"
+    assert not actorlib.is_initialized()
+    with pytest.raises(RuntimeError, match=r"call init\(\) again"):
+        await runtime
 
 
 async def test_runtime_when_another_was_started_meanwhile_is_refused() -> None:
@@ -757,57 +643,33 @@ async def _started(runtime: actorlib.Runtime) -> str:
     return "started"
 
 
-async def test_runtime_when_it_was_shut_down_is_not_started_again() -> None:
-    runtime = actorlib.init()
-    async with runtime:
-        pass
-    with pytest.raises(RuntimeError, match=r"call init\(\) again"):
-        await runtime
-
-
-@both_methods
-async def test_init_when_too_much_is_declared_leaves_nothing(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    before = open_files()
-    with pytest.raises(ValueError, match="CUDA_VISIBLE_DEVICES"):
-        await actorlib.init(num_gpus=2, start_method=method)
-    assert not actorlib.is_initialized()
-    assert open_files() == before
-
-
-async def test_init_when_a_preload_is_missing_leaves_nothing() -> None:
-    before = open_files()
-    with pytest.raises(TemplateError, match="no_such_module"):
-        await actorlib.init(preload=["no_such_module"])
-    assert not actorlib.is_initialized()
-    assert open_files() == before
-
-
-async def test_init_when_there_is_no_interpreter_leaves_nothing(
+async def test_init_when_it_fails_then_nothing_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sys, "executable", "/no/such/python")
     before = open_files()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    for method in METHODS:
+        with pytest.raises(ValueError, match="CUDA_VISIBLE_DEVICES"):
+            await actorlib.init(num_gpus=2, start_method=method)  # type: ignore[arg-type]
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
     with pytest.raises(TemplateError, match="/no/such/python"):
         await actorlib.init()
     assert not actorlib.is_initialized()
     assert open_files() == before
 
 
-@pytest.mark.parametrize("turns", range(1, 4))
-async def test_init_when_cancelled_early_leaves_nothing(turns: int) -> None:
+async def test_init_when_cancelled_early_then_nothing_is_left() -> None:
     before = open_files()
-    opening = asyncio.ensure_future(_opened())
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    opening.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        async with asyncio.timeout(PROMPTLY):
-            await opening
-    assert not actorlib.is_initialized()
-    assert open_files() == before
+    for turns in range(1, 4):
+        opening = asyncio.ensure_future(_opened())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            async with asyncio.timeout(PROMPTLY):
+                await opening
+        assert not actorlib.is_initialized()
+        assert open_files() == before
 
 
 async def test_init_when_cancelled_leaves_nothing(
@@ -835,6 +697,7 @@ async def _opened(**options: Any) -> None:
 # Signals that ask a program to end.
 
 
+OWN_HANDLER = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))"
 SERVICE = """
 import asyncio, signal, sys
 import actorlib
@@ -871,42 +734,28 @@ async def main():
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("run", "number", "is_hanging", "code"),
+    [
+        ("actorlib.run(main())", signal.SIGTERM, False, 128 + signal.SIGTERM),
+        ("actorlib.run(main())", signal.SIGTERM, True, -signal.SIGTERM),
+        (f"{OWN_HANDLER}; actorlib.run(main())", signal.SIGTERM, False, 5),
+        *rarely(("actorlib.run(main())", signal.SIGHUP, False, 128 + signal.SIGHUP)),
+    ],
+    ids=["SIGTERM", "twice", "own handler", "SIGHUP"],
+)
 def test_program_when_it_is_told_to_end_then_its_actors_are_closed(
-    number: signal.Signals, tmp_path: Path
+    run: str, number: int, code: int, tmp_path: Path, *, is_hanging: bool
 ) -> None:
     path = tmp_path / "said"
-    program = SERVICE % "actorlib.run(main())"
-    with Owner(program, str(path), "ends", folder=tmp_path) as owner:
+    deed = "hangs" if is_hanging else "ends"
+    with Owner(SERVICE % run, str(path), deed, folder=tmp_path) as owner:
         with Watched([owner.told()]) as watched:
             owner.signal(number)
             assert owner.told() == "finally"
-            assert owner.end() == 128 + number, owner.err
+            if is_hanging:
+                owner.signal(number)
+            assert owner.end() == code, owner.err
             assert watched.left() == []
-        assert owner.leftovers() == []
-    assert path.read_text() == "flushed "
-    assert (owner.out, owner.err) == ("", "")
-
-
-def test_program_when_it_is_told_twice_then_it_ends_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "said"
-    program = SERVICE % "actorlib.run(main())"
-    with Owner(program, str(path), "hangs", folder=tmp_path) as owner:
-        with Watched([owner.told()]) as watched:
-            owner.signal(signal.SIGTERM)
-            assert owner.told() == "finally"
-            owner.signal(signal.SIGTERM)
-            assert owner.end() == -signal.SIGTERM
-            assert watched.left() == []
-        assert owner.leftovers() == []
-
-
-def test_program_when_it_handles_the_signal_itself_then_that_is_left(
-    tmp_path: Path,
-) -> None:
-    run = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); actorlib.run(main())"
-    with Owner(SERVICE % run, str(tmp_path / "s"), "ends", folder=tmp_path) as owner:
-        owner.told()
-        owner.signal(signal.SIGTERM)
-        assert owner.told() == "finally"
-        assert owner.end() == 5, owner.err
+        assert_clean_end(owner, silent=code == 128 + number)
+    assert is_hanging or path.read_text() == "flushed "

@@ -1,45 +1,38 @@
+"""Exceptions on their way to whoever made the call, and what cannot travel."""
+
 from __future__ import annotations
 
 import asyncio
-import builtins
 import gc
 import importlib
+import json
 import os
 import pickle
+import subprocess
 import sys
 import threading
+import traceback
+import types
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from helpers.actors import (
-    AsyncCaller,
-    Caller,
-    Counter,
-    Echo,
-    Gate,
-    Keeper,
-    end_of,
-    living,
-)
+from helpers.actors import AsyncCaller, Caller, Echo, Keeper, living
 from helpers.calls import raised
 
 import actorlib
 from actorlib.exceptions import (
     ActorDiedError,
-    ActorError,
     ActorlibError,
-    ActorUnschedulableError,
-    ProtocolError,
     SerializationError,
     TaskCancelledError,
     TaskError,
-    TemplateError,
 )
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
 
     from actorlib import Runtime
 
@@ -50,31 +43,22 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=[Caller, AsyncCaller])
-def caller(runtime: Runtime, request: pytest.FixtureRequest) -> Any:
-    """An actor that runs functions, by a plain method or by an ``async def`` one."""
+def call(function: Callable[..., object], *args: object) -> object:
+    return function(*args)
+
+
+CALLERS: dict[str, Callable[[], Any]] = {
+    "plain": lambda: Caller.remote().run.remote,
+    "async": lambda: AsyncCaller.remote().run.remote,
+    "function": lambda: actorlib.remote(call).remote,
+}
+
+
+@pytest.fixture(params=CALLERS)
+def run(runtime: Runtime, request: pytest.FixtureRequest) -> Any:
+    """Runs a function in a method of an actor, or in a remote function."""
     del runtime
-    return request.param.remote()
-
-
-@pytest.fixture
-def lost_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A module that this process has and that workers do not find."""
-    (tmp_path / "lost_module.py").write_text(
-        "import actorlib\n"
-        "class Thing:\n"
-        "    def __init__(self, value=0): self.value = value\n"
-        "class LostError(Exception): pass\n"
-        "@actorlib.remote\n"
-        "class Actor:\n"
-        "    def ping(self): return 1\n",
-        encoding="utf-8",
-    )
-    with monkeypatch.context() as patch:
-        patch.syspath_prepend(tmp_path)
-        module = importlib.import_module("lost_module")
-    yield module
-    del sys.modules["lost_module"]
+    return CALLERS[request.param]()
 
 
 def raising(error: BaseException) -> Callable[[], None]:
@@ -84,245 +68,13 @@ def raising(error: BaseException) -> Callable[[], None]:
     return function
 
 
-# The user's own exceptions.
+def raising_new(make: Callable[..., BaseException], *args: Any) -> Callable[[], None]:
+    """As ``raising``; the error is made there."""
 
+    def function() -> None:
+        raise make(*args)
 
-async def test_an_exception_fails_that_call_only(caller: Any) -> None:
-    before = caller.run.remote(lambda: 1)
-    failed = caller.run.remote(raising(ValueError("boom")))
-    after = caller.run.remote(lambda: 2)
-    assert (await before, await after) == (1, 2)
-    assert isinstance(await raised(failed), ValueError)
-    assert await caller.run.remote(lambda: 3) == 3
-
-
-class SignalError(BaseException):  # no error, to Python
-    """What a user's framework may raise to get past ``except Exception``."""
-
-
-@pytest.mark.parametrize("caller_class", [Caller, AsyncCaller])
-@pytest.mark.parametrize("options", [{}, {"max_concurrency": 2}], ids=repr)
-async def test_what_is_no_exception_fails_that_call_only(
-    caller_class: Any, options: dict[str, Any]
-) -> None:
-    caller = caller_class.options(**options).remote()
-    pid = await caller.run.remote(os.getpid)
-    itself = SignalError("stop")
-    group = BaseExceptionGroup("group", [SystemExit(1)])
-    for given in (itself, KeyboardInterrupt(), GeneratorExit(), group):
-        before = caller.run.remote(lambda: 1)
-        failed = caller.run.remote(raising(given))
-        after = caller.run.remote(os.getpid)
-        assert (await before, await after) == (1, pid)
-        error = await raised(failed)
-        assert isinstance(error, TaskError)
-        assert type(error.cause).__name__ == type(given).__name__
-        # The rest would close the caller's generator, or end the caller's loop.
-        assert (type(error) is TaskError) == (given is not itself)
-
-
-async def test_what_is_no_exception_fails_that_function_only() -> None:
-    @actorlib.remote
-    def call(function: Callable[[], object]) -> object:
-        return function()
-
-    error = await raised(call.remote(raising(SignalError("stop"))))
-    assert isinstance(error, TaskError)
-    assert error.args == ("stop",)
-    assert await call.remote(lambda: 1) == 1
-
-
-async def test_what_is_no_exception_ends_that_stream_only() -> None:
-    class Yielding:
-        def plain(self) -> Iterator[int]:
-            yield 1
-            raise SignalError("stop")
-
-        def one(self) -> int:
-            return 1
-
-    @actorlib.remote
-    class BothWays(Yielding):
-        async def beside(self) -> AsyncIterator[int]:
-            yield 1
-            raise SignalError("stop")
-
-    plain, both = actorlib.remote(Yielding).remote(), BothWays.remote()
-    for stream in (plain.plain.remote(), both.plain.remote(), both.beside.remote()):
-        assert await (await anext(stream)) == 1
-        error = await raised(await anext(stream))
-        assert isinstance(error, TaskError)
-        assert error.args == ("stop",)
-    assert (await plain.one.remote(), await both.one.remote()) == (1, 1)
-
-
-async def test_state_changed_before_the_exception_stays() -> None:
-    @actorlib.remote
-    class Half:
-        def __init__(self) -> None:
-            self._steps: list[str] = []
-
-        def step(self) -> None:
-            self._steps.append("first")
-            raise RuntimeError("between")
-
-        def steps(self) -> list[str]:
-            return self._steps
-
-    half = Half.remote()
-    await raised(half.step.remote())
-    assert await half.steps.remote() == ["first"]
-
-
-async def test_it_is_of_the_user_s_class_and_a_task_error(caller: Any) -> None:
-    class BaseProblemError(LookupError):
-        pass
-
-    class ProblemError(BaseProblemError):
-        pass
-
-    error = await raised(caller.run.remote(raising(ProblemError("which", 2))))
-    for kind in (ProblemError, BaseProblemError, LookupError, TaskError, ActorlibError):
-        assert isinstance(error, kind)
-    assert type(error).__name__ == "TaskError(ProblemError)"
-    assert error.args == ("which", 2)
-    assert str(error) == str(ProblemError("which", 2))
-    assert type(error.cause) is ProblemError
-    assert error.cause.args == ("which", 2)
-
-
-@pytest.mark.parametrize(
-    "cause",
-    [
-        ValueError(),
-        ValueError("text"),
-        ValueError("a", 2),
-        KeyError("key"),
-        ZeroDivisionError("division by zero"),
-        AssertionError("no"),
-        NotImplementedError("later"),
-        TimeoutError("late"),
-        StopAsyncIteration("over"),
-        EOFError("end"),
-        BrokenPipeError(32, "Broken pipe"),
-        ConnectionResetError("reset"),
-        MemoryError("none left"),
-        RuntimeError(("a", "tuple")),
-    ],
-    ids=repr,
-)
-async def test_builtin_exceptions_arrive_as_themselves(cause: Exception) -> None:
-    echo = Echo.remote()
-    error = await raised(echo.fail.remote(cause))
-    assert isinstance(error, type(cause))
-    assert isinstance(error, TaskError)
-    assert error.args == cause.args
-    assert str(error) == str(cause)
-    assert await echo.echo.remote(1) == 1
-
-
-async def test_the_remote_traceback_is_the_cause(caller: Any) -> None:
-    def deep() -> None:
-        raise ValueError("boom at the bottom")
-
-    def outer() -> None:
-        deep()
-
-    error = await raised(caller.run.remote(outer))
-    shown = str(error.__cause__)
-    for text in ("Traceback", "in outer", "in deep", "boom at the bottom", "(pid "):
-        assert text in shown
-    assert "in deep" in error.traceback_str
-    assert f"{__name__}.py" in error.traceback_str
-    # Our own frames tell a user nothing.
-    assert "_worker" not in error.traceback_str
-
-
-async def test_what_is_raised_shows_the_remote_traceback_when_printed(
-    caller: Any,
-) -> None:
-    import traceback  # noqa: PLC0415
-
-    error = await raised(caller.run.remote(raising(ValueError("boom"))))
-    shown = "".join(traceback.format_exception(error))
-    assert "TaskError(ValueError): boom" in shown
-    assert "in function" in shown
-
-
-async def test_the_actor_is_named_by_its_own_repr(runtime: Runtime) -> None:
-    @actorlib.remote
-    class Plain:
-        def fail(self) -> None:
-            raise ValueError("x")
-
-    @actorlib.remote
-    class Named:
-        def __repr__(self) -> str:
-            return "Named(seven)"
-
-        def fail(self) -> None:
-            raise ValueError("x")
-
-        async def fail_later(self) -> None:
-            raise ValueError("x")
-
-    plain, named = Plain.remote(), Named.remote()
-    error = await raised(plain.fail.remote())
-    pids = {actor.class_name: actor.pid for actor in living(runtime)}
-    assert error.where == f"Plain.fail (pid {pids['Plain']})"
-    for method in ("fail", "fail_later"):
-        error = await raised(getattr(named, method).remote())
-        assert error.where == f"Named(seven).{method} (pid {pids['Named']})"
-        assert error.where in str(error.__cause__)
-
-
-async def test_an_error_in_repr_does_not_hide_the_other() -> None:
-    @actorlib.remote
-    class Unspeakable:
-        def __repr__(self) -> str:
-            raise RuntimeError("no words")
-
-        def fail(self) -> None:
-            raise KeyError("the real one")
-
-        async def fail_later(self) -> None:
-            raise KeyError("the real one")
-
-    actor = Unspeakable.remote()
-    for method in ("fail", "fail_later"):
-        error = await raised(getattr(actor, method).remote())
-        assert isinstance(error, KeyError)
-        assert error.where.startswith(f"Unspeakable.{method} ")
-
-
-@pytest.mark.parametrize("first", [Caller, AsyncCaller])
-@pytest.mark.parametrize("second", [Caller, AsyncCaller])
-async def test_a_nested_failure_shows_both_hops(first: Any, second: Any) -> None:
-    class ProblemError(Exception):
-        pass
-
-    a, b = first.remote(), second.remote()
-    error = await raised(a.call.remote(b, "run", raising(ProblemError("at the root"))))
-    assert isinstance(error, ProblemError)
-    assert type(error).__name__ == "TaskError(ProblemError)"
-    assert error.args == ("at the root",)
-    pids = [
-        await actor.run.remote(lambda: __import__("os").getpid()) for actor in (a, b)
-    ]
-    for pid in pids:
-        assert f"(pid {pid})" in str(error.__cause__)
-    assert error.traceback_str.rstrip().endswith("at the root")
-    assert "in function" in error.traceback_str
-
-
-async def test_three_hops() -> None:
-    a, b, c = Caller.remote(), AsyncCaller.remote(), Caller.remote()
-    error = await raised(
-        a.call.remote(b, "call", c, "run", raising(OSError(2, "none")))
-    )
-    assert isinstance(error, FileNotFoundError)
-    assert error.errno == 2
-    assert type(error).__name__ == "TaskError(FileNotFoundError)"
+    return function
 
 
 # Exceptions with something of their own.
@@ -337,7 +89,7 @@ class CodedError(Exception):
         self.reason = reason
 
 
-async def test_an_exception_with_a_constructor_of_its_own(caller: Any) -> None:
+def local_coded() -> None:
     class LocalCodedError(Exception):
         def __init__(self, code: int, *, reason: str) -> None:
             super().__init__(f"{code}: {reason}")
@@ -347,22 +99,10 @@ async def test_an_exception_with_a_constructor_of_its_own(caller: Any) -> None:
         def __str__(self) -> str:
             return f"<{self.code}>"
 
-    def importable() -> None:
-        raise CodedError(3, reason="why")
-
-    def local() -> None:
-        raise LocalCodedError(4, reason="how")
-
-    error = await raised(caller.run.remote(importable))
-    assert isinstance(error, CodedError)
-    assert isinstance(error.cause, CodedError)
-    assert (error.code, error.reason, str(error)) == (3, "why", "3: why")
-    error = await raised(caller.run.remote(local))
-    assert isinstance(error, LocalCodedError)
-    assert (error.code, error.reason, str(error)) == (4, "how", "<4>")
+    raise LocalCodedError(4, reason="how")
 
 
-async def test_an_exception_whose_args_are_not_its_constructor_s(caller: Any) -> None:
+def without_args() -> None:
     class NoArgsError(Exception):
         def __init__(self, a: int, b: int) -> None:
             self.sum = a + b
@@ -370,15 +110,20 @@ async def test_an_exception_whose_args_are_not_its_constructor_s(caller: Any) ->
         def __str__(self) -> str:
             return f"sum {self.sum}"
 
-    def function() -> None:
-        raise NoArgsError(1, b=2)
-
-    error = await raised(caller.run.remote(function))
-    assert isinstance(error, NoArgsError)
-    assert str(error) == "sum 3"
+    raise NoArgsError(1, b=2)
 
 
-async def test_an_exception_that_says_how_it_is_pickled(caller: Any) -> None:
+def derived() -> None:
+    class BaseProblemError(LookupError):
+        pass
+
+    class ProblemError(BaseProblemError):
+        pass
+
+    raise ProblemError("which", 2)
+
+
+def reduced() -> None:
     class ReducedError(Exception):
         def __init__(self, left: int, right: int) -> None:
             super().__init__("reduced")
@@ -387,137 +132,182 @@ async def test_an_exception_that_says_how_it_is_pickled(caller: Any) -> None:
         def __reduce__(self) -> Any:
             return type(self), (self.left, self.right)
 
-    def function() -> None:
-        raise ReducedError(1, 2)
-
-    error = await raised(caller.run.remote(function))
-    assert isinstance(error, ReducedError)
-    assert (error.left, error.right) == (1, 2)
+    raise ReducedError(1, 2)
 
 
-async def test_what_builtin_exceptions_keep_in_c_is_kept(caller: Any) -> None:
-    def no_file() -> None:
-        open("/nowhere/at/all")  # noqa: PTH123, SIM115
-
-    def no_text() -> None:
-        b"\xff".decode()
-
-    def no_json() -> None:
-        import json  # noqa: PLC0415
-
-        json.loads("{")
-
-    def no_code() -> None:
-        compile("a b", "<there>", "exec")
-
-    def no_process() -> None:
-        import subprocess  # noqa: PLC0415
-
-        raise subprocess.CalledProcessError(3, ["cmd"], output=b"out")
-
-    error = await raised(caller.run.remote(no_file))
-    assert isinstance(error, FileNotFoundError)
-    assert (error.errno, error.filename) == (2, "/nowhere/at/all")
-    error = await raised(caller.run.remote(no_text))
-    assert isinstance(error, UnicodeDecodeError)
-    assert (error.object, error.start, error.encoding) == (b"\xff", 0, "utf-8")
-    error = await raised(caller.run.remote(no_json))
-    assert isinstance(error, ValueError)
-    assert (error.pos, error.doc) == (1, "{")
-    error = await raised(caller.run.remote(no_code))
-    assert isinstance(error, SyntaxError)
-    assert (error.filename, error.lineno) == ("<there>", 1)
-    error = await raised(caller.run.remote(no_process))
-    assert (error.returncode, error.output) == (3, b"out")
+def noted() -> None:
+    error = ValueError("x")
+    error.add_note("a hint for the reader")
+    raise error
 
 
-async def test_the_name_of_a_missing_module_is_kept(caller: Any) -> None:
-    def no_module() -> None:
-        import nowhere_to_be_found  # noqa: F401, PLC0415
-
-    error = await raised(caller.run.remote(no_module))
-    assert isinstance(error, ModuleNotFoundError)
-    assert error.name == "nowhere_to_be_found"
+def no_module() -> None:
+    import nowhere_to_be_found  # noqa: F401, PLC0415
 
 
-async def test_notes_are_kept(caller: Any) -> None:
-    def function() -> None:
-        error = ValueError("x")
-        error.add_note("a hint for the reader")
-        raise error
-
-    error = await raised(caller.run.remote(function))
-    assert error.__notes__ == ["a hint for the reader"]
-    assert "a hint for the reader" in error.traceback_str
+def recurse() -> None:
+    recurse()
 
 
-async def test_an_exception_that_forbids_subclasses(caller: Any) -> None:
-    class FinalError(Exception):
-        def __init_subclass__(cls) -> None:
-            raise TypeError("final")
-
-    error = await raised(caller.run.remote(raising(FinalError("x"))))
-    assert type(error) is TaskError
-    assert type(error.cause) is FinalError
-    assert error.cause.args == ("x",)
-    assert "FinalError: x" in str(error)
+async def fail_in_task_group() -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_fail())
 
 
-async def test_an_exception_that_forbids_subclasses_in_other_words(
-    caller: Any,
+async def _fail() -> None:
+    raise ValueError("inside")
+
+
+async def time_out() -> None:
+    async with asyncio.timeout(0.001):
+        await asyncio.Event().wait()
+
+
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class FinalError(Exception):
+    def __init_subclass__(cls) -> None:
+        raise TypeError("final")
+
+
+class AbsolutelyFinalError(Exception):
+    def __init_subclass__(cls) -> None:
+        raise RuntimeError("final")
+
+
+@dataclass(frozen=True)
+class FrozenError(Exception):
+    code: int
+
+
+class PickyError(Exception):
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in ("args", "code"):
+            raise AttributeError(name)
+        super().__setattr__(name, value)
+
+
+class Case(NamedTuple):
+    """What a call raises, and what its caller gets.
+
+    Attributes:
+        raises: The function that is called.
+        kind: The class of the error, besides TaskError.
+        attributes: Attributes of the error.
+        text: Its text, if that is not the text of what was raised.
+    """
+
+    raises: Callable[[], object]
+    kind: type[BaseException]
+    attributes: dict[str, object]
+    text: str | None = None
+
+
+CASES = {
+    **{
+        repr(error): Case(raising(error), type(error), {"args": error.args}, str(error))
+        for error in (
+            ValueError(),
+            ValueError("a", 2),
+            KeyError("key"),
+            ZeroDivisionError("division by zero"),
+            TimeoutError("late"),
+            StopAsyncIteration("over"),
+            MemoryError("none left"),
+            RuntimeError(("a", "tuple")),
+            ValueError("half of a pair: \ud800"),
+            UserWarning("\udcff"),
+        )
+    },
+    "errno": Case(raising(OSError(32, "Broken pipe")), BrokenPipeError, {"errno": 32}),
+    "file": Case(
+        lambda: Path("/nowhere/at/all").read_bytes(),
+        FileNotFoundError,
+        {"errno": 2, "filename": "/nowhere/at/all"},
+    ),
+    "unicode": Case(
+        b"\xff".decode,
+        UnicodeDecodeError,
+        {"object": b"\xff", "start": 0, "encoding": "utf-8"},
+    ),
+    "json": Case(lambda: json.loads("{"), json.JSONDecodeError, {"pos": 1, "doc": "{"}),
+    "syntax": Case(
+        lambda: compile("a b", "<there>", "exec"),
+        SyntaxError,
+        {"filename": "<there>", "lineno": 1},
+    ),
+    "process": Case(
+        raising(subprocess.CalledProcessError(3, ["cmd"], output=b"out")),
+        subprocess.CalledProcessError,
+        {"returncode": 3, "output": b"out"},
+    ),
+    "module": Case(no_module, ModuleNotFoundError, {"name": "nowhere_to_be_found"}),
+    "notes": Case(noted, ValueError, {"__notes__": ["a hint for the reader"]}),
+    "derived": Case(derived, LookupError, {"args": ("which", 2)}),
+    "keywords": Case(
+        raising_new(partial(CodedError, reason="why"), 3),
+        CodedError,
+        {"code": 3, "reason": "why"},
+        "3: why",
+    ),
+    "local": Case(local_coded, Exception, {"code": 4, "reason": "how"}, "<4>"),
+    "no args": Case(without_args, Exception, {"sum": 3}, "sum 3"),
+    "reduced": Case(reduced, Exception, {"left": 1, "right": 2}, "reduced"),
+    "large": Case(
+        raising(ValueError("x" * 1_000_000, bytes(1_000_000))),
+        ValueError,
+        {"args": ("x" * 1_000_000, bytes(1_000_000))},
+    ),
+    "recursion": Case(recurse, RecursionError, {}),
+}
+
+
+async def test_exception_when_raised_then_the_caller_gets_its_class_and_contents(
+    run: Any,
 ) -> None:
-    class FinalError(Exception):
-        def __init_subclass__(cls) -> None:
-            raise RuntimeError("final")
-
-    error = await raised(caller.run.remote(raising(FinalError("x"))))
-    assert type(error) is TaskError
-    assert type(error.cause) is FinalError
-    assert await caller.run.remote(lambda: 1) == 1
-
-
-async def test_an_exception_that_refuses_attributes_arrives(caller: Any) -> None:
-    @dataclass(frozen=True)
-    class FrozenError(Exception):
-        code: int
-
-    class PickyError(Exception):
-        def __setattr__(self, name: str, value: object) -> None:
-            if name not in ("args", "code"):
-                raise AttributeError(name)
-            super().__setattr__(name, value)
-
-    def frozen() -> None:
-        raise FrozenError(3)
-
-    error = await raised(caller.run.remote(frozen))
-    assert isinstance(error, TaskError)
-    assert "FrozenError: 3" in error.traceback_str
-    assert error.cause == FrozenError(3)
-    error = await raised(caller.run.remote(raising(PickyError(3))))
-    assert isinstance(error, TaskError)
-    assert type(error.cause) is PickyError
-    assert await caller.run.remote(lambda: 1) == 1
+    for name, case in CASES.items():
+        error = await raised(run(case.raises))
+        for kind in (case.kind, TaskError, ActorlibError):
+            assert isinstance(error, kind), name
+        assert type(error).__name__ == f"TaskError({type(error.cause).__name__})"
+        assert str(error) == (str(error.cause) if case.text is None else case.text)
+        for source in (error, error.cause):
+            for attribute, value in case.attributes.items():
+                assert getattr(source, attribute) == value, name
+        str(error.__cause__).encode()
+        assert await run(len, "ab") == 2, name
+    assert "a hint for the reader" in (await raised(run(noted))).traceback_str
 
 
-async def test_stop_iteration_arrives_as_a_plain_task_error() -> None:
-    @actorlib.remote
-    class Stopping:
-        def stop(self) -> None:
-            next(iter(()))
+async def test_exception_when_it_cannot_be_derived_from_then_it_is_the_cause(
+    run: Any,
+) -> None:
+    for kind in (FinalError, AbsolutelyFinalError, FrozenError, PickyError):
+        error = await raised(run(raising_new(kind, 3)))
+        assert isinstance(error, TaskError)
+        assert type(error.cause) is kind
+        assert error.cause.args == (3,)
+        assert f"{kind.__name__}: 3" in error.traceback_str
+        assert await run(len, "ab") == 2
 
-    error = await raised(Stopping.remote().stop.remote())
+
+async def test_stop_iteration_when_raised_then_it_is_the_cause_of_a_task_error() -> (
+    None
+):
+    error = await raised(Caller.remote().run.remote(next, iter(())))
+
     assert type(error) is TaskError
     assert type(error.cause) is StopIteration
 
 
-async def test_an_exception_group_can_be_split(caller: Any) -> None:
-    def function() -> None:
-        raise ExceptionGroup("two", [ValueError("a"), KeyError("b")])
+async def test_exception_group_when_raised_then_it_can_be_split(run: Any) -> None:
+    group = ExceptionGroup("two", [ValueError("a"), KeyError("b")])
+    error = await raised(run(raising(group)))
 
-    error = await raised(caller.run.remote(function))
     assert isinstance(error, ExceptionGroup)
-    assert [type(one) for one in error.exceptions] == [ValueError, KeyError]
     seen, rest = error.split(ValueError)
     assert [str(one) for one in seen.exceptions] == ["a"]
     assert [type(one) for one in rest.exceptions] == [KeyError]
@@ -531,474 +321,170 @@ async def test_an_exception_group_can_be_split(caller: Any) -> None:
     assert handled == ["value", "key"]
 
 
-async def test_a_task_group_in_a_method_fails_as_a_group() -> None:
-    @actorlib.remote
-    class Grouping:
-        async def run(self) -> None:
-            async def fail() -> None:
-                raise ValueError("inside")
+async def test_coroutine_when_it_fails_by_asyncio_then_the_error_is_the_same() -> None:
+    caller = AsyncCaller.remote()
+    group = await raised(caller.run.remote(fail_in_task_group))
+    late = await raised(caller.run.remote(time_out))
 
-            async with asyncio.TaskGroup() as group:
-                group.create_task(fail())
-
-    error = await raised(Grouping.remote().run.remote())
-    assert isinstance(error, ExceptionGroup)
-    assert isinstance(error.exceptions[0], ValueError)
+    assert isinstance(group, ExceptionGroup)
+    assert isinstance(group.exceptions[0], ValueError)
+    assert isinstance(late, TimeoutError)
+    assert isinstance(late, TaskError)
 
 
-async def test_a_recursion_without_end_is_an_error_like_others(caller: Any) -> None:
-    def recurse() -> None:
-        def deeper() -> None:
-            deeper()
-
-        deeper()
-
-    assert isinstance(await raised(caller.run.remote(recurse)), RecursionError)
-    assert await caller.run.remote(lambda: 1) == 1
-
-
-async def test_an_exception_that_cannot_be_printed_arrives(caller: Any) -> None:
-    class MuteError(Exception):
-        def __str__(self) -> str:
-            raise RuntimeError("no words")
-
-    error = await raised(caller.run.remote(raising(MuteError())))
-    assert isinstance(error, MuteError)
-
-
-@pytest.mark.parametrize("text", ["half of a pair: \ud800", "\udcff"])
-async def test_a_message_that_is_no_utf8_arrives(caller: Any, text: str) -> None:
-    def fail() -> None:
-        raise ValueError(text)
-
-    @actorlib.remote
-    def fail_alone() -> None:
-        raise ValueError(text)
-
-    for ref in (caller.run.remote(fail), fail_alone.remote()):
-        error = await raised(ref)
-        assert isinstance(error, ValueError)
-        assert error.args == (text,)
-        str(error.__cause__).encode()
-    assert await caller.run.remote(len, text) == len(text)
-
-
-async def test_a_constructor_s_exception_that_cannot_be_printed(
-    caplog: pytest.LogCaptureFixture,
+async def test_exception_when_it_cannot_be_printed_then_it_arrives(
+    run: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    @actorlib.remote
     class Mute:
         def __init__(self) -> None:
-            class SilentError(Exception):
-                def __str__(self) -> str:
-                    raise RuntimeError("no words")
+            raise MuteError
 
-            raise SilentError
-
-    mute = Mute.remote()
-    error = await raised(mute)
+    assert isinstance(await raised(run(raising(MuteError()))), MuteError)
+    error = await raised(actorlib.remote(Mute).remote())
     assert isinstance(error, ActorDiedError)
     assert error.exit.cause == "failed to start"
     assert "bug in actorlib" not in caplog.text
 
 
-async def test_a_large_exception_arrives(caller: Any) -> None:
-    def function() -> None:
-        raise ValueError("x" * 1_000_000, bytearray(1_000_000))
-
-    error = await raised(caller.run.remote(function))
-    assert isinstance(error, ValueError)
-    assert [len(part) for part in error.args] == [1_000_000, 1_000_000]
-
-
-async def test_an_exception_may_carry_a_handle(caller: Any) -> None:
-    counter = Counter.remote()
-
-    def function(handle: Any) -> None:
-        raise LookupError(handle)
-
-    error = await raised(caller.run.remote(function, counter))
-    assert error.args == (counter,)
-    assert await error.args[0].add.remote() == 1
-
-
-async def test_a_class_method_s_exception_in_the_constructor_is_the_cause() -> None:
-    @actorlib.remote
-    class Failing:
-        def __init__(self) -> None:
-            raise ValueError("not like this")
-
-        def ping(self) -> None: ...
-
-    failing = Failing.remote()
-    for ref in (failing, failing.ping.remote()):
-        error = await raised(ref)
-        assert isinstance(error, ActorDiedError)
-        assert isinstance(error.__cause__, ValueError)
-        assert "ValueError: not like this" in str(error)
-        assert error.exit.cause == "failed to start"
-
-
-# What is no Exception.
-
-
-@pytest.mark.parametrize("actor_class", [Caller, AsyncCaller])
-async def test_system_exit_ends_the_actor(actor_class: Any) -> None:
-    actor = actor_class.remote()
-    await actor
-    end = end_of(actor)
-    running_call = actor.run.remote(raising(SystemExit(3)))
-    queued = actor.run.remote(lambda: 1)
-    for ref in (running_call, queued):
-        error = await raised(ref)
-        assert isinstance(error, ActorDiedError)
-        assert error.exit.cause == "exited"
-        assert error.exit.code == 3
-    await end
-    assert isinstance(await raised(actor.run.remote(lambda: 1)), ActorDiedError)
-
-
-async def test_a_base_exception_in_a_constructor() -> None:
-    @actorlib.remote
-    class Leaving:
-        def __init__(self) -> None:
-            raise SystemExit(4)
-
-    error = await raised(Leaving.remote())
-    assert isinstance(error, ActorDiedError)
-    assert "SystemExit: 4" in str(error)
-
-
-async def test_a_cancelled_error_of_the_user_s_own_fails_that_call() -> None:
-    @actorlib.remote
-    class Cancelling:
-        async def cancel(self) -> None:
-            raise asyncio.CancelledError
-
-        async def cancel_inside(self) -> None:
-            task = asyncio.ensure_future(asyncio.Event().wait())
-            task.cancel()
-            await task
-
-        def ping(self) -> int:
-            return 1
-
-    actor = Cancelling.remote()
-    for method in (actor.cancel, actor.cancel_inside):
-        assert isinstance(await raised(method.remote()), TaskCancelledError)
-    assert await actor.ping.remote() == 1
-
-
-async def test_a_cancelled_error_of_a_plain_method_fails_that_call() -> None:
-    class Cancelling:
-        def cancel(self) -> None:
-            raise asyncio.CancelledError
-
-    class Both(Cancelling):
-        async def other(self) -> None: ...
-
-    for plain in (Cancelling, Both):
-        actor = actorlib.remote(plain).remote()
-        error = await raised(actor.cancel.remote())
-        assert type(error) is TaskError
-        assert isinstance(error.cause, asyncio.CancelledError)
-
-
-# What cannot be sent.
-
-
-async def test_an_argument_that_cannot_be_sent_is_named() -> None:
-    echo = Echo.remote()
-    with pytest.raises(TypeError, match=r"argument 2 of .*both.*lock") as caught:
-        echo.both.remote(1, threading.Lock())
-    assert isinstance(caught.value, SerializationError)
-    with pytest.raises(TypeError, match=r"argument key= of .*both.*lock"):
-        echo.both.remote(1, key=[threading.Lock()])
-    with pytest.raises(TypeError, match="generator"):
-        echo.echo.remote(x for x in ())
-    assert await echo.echo.remote(1) == 1
-
-
-async def test_a_constructor_s_argument_that_cannot_be_sent(
-    runtime: Runtime,
-) -> None:
-    with pytest.raises(TypeError, match=r"argument 1 of Keeper.*lock"):
-        Keeper.remote(threading.Lock())
-    assert living(runtime) == []
-
-
-async def test_a_class_that_cannot_be_sent(runtime: Runtime) -> None:
-    lock = threading.Lock()
-
-    @actorlib.remote
-    class Locked:
-        def use(self) -> None:
-            lock.acquire()
-
-    with pytest.raises(TypeError, match=r"class Locked cannot be sent.*lock"):
-        Locked.remote()
-    assert living(runtime) == []
-
-
-async def test_an_argument_that_raises_when_it_is_pickled() -> None:
-    class Stubborn:
-        def __reduce__(self) -> Any:
-            raise RuntimeError("I stay")
-
-    echo = Echo.remote()
-    with pytest.raises(SerializationError, match=r"Stubborn.*I stay"):
-        echo.echo.remote(Stubborn())
-    deep: list[Any] = []
-    for _ in range(100_000):
-        deep = [deep]
-    with pytest.raises(SerializationError, match="recursion"):
-        echo.echo.remote(deep)
-    assert await echo.echo.remote(1) == 1
-
-
-def locked() -> dict[str, Any]:
-    return {"cfg": {"conn": [threading.Lock()]}}
-
-
-def locked_items() -> Any:
-    yield locked()
-
-
-PATH = "dict['cfg']['conn'][0], a lock: cannot pickle"
-
-
-async def test_a_result_or_an_item_that_cannot_be_sent_says_what_in_it() -> None:
-    for actor in (Caller.remote(), AsyncCaller.remote()):
-        error = await raised(actor.run.remote(locked))
-        assert isinstance(error, SerializationError)
-        assert PATH in str(error)
-    error = await raised(actorlib.remote(locked).remote())
-    assert isinstance(error, SerializationError)
-    assert PATH in str(error)
-    items = actorlib.remote(locked_items).remote()
-    error = await raised(await anext(items))
-    assert isinstance(error, SerializationError)
-    assert PATH in str(error)
-    with pytest.raises(SerializationError) as caught:
-        actorlib.put(locked())
-    assert PATH in str(caught.value)
-
-
-async def test_a_function_that_cannot_be_sent_says_what_it_uses() -> None:
-    lock = threading.Lock()
-
-    def use() -> None:
-        lock.acquire()
-
-    with pytest.raises(SerializationError, match="use -> lock, a lock"):
-        actorlib.remote(use).remote()
-
-    class Locked:
-        guard = lock
-
-    with pytest.raises(SerializationError, match=r"Locked\.guard, a lock"):
-        actorlib.remote(Locked).remote()
-
-
-def call_with_failed(echo: Any, failing: Any) -> list[str]:
-    ref = failing.run.remote(fail)
-    try:
-        echo.both.remote(1, key=ref).get()
-    except ValueError as error:
-        return list(error.__notes__)
-    return []
-
-
-def fail() -> None:
-    raise ValueError("it fails")
-
-
-def fail_with(value: object) -> None:
-    raise LookupError(value)
-
-
-async def test_a_ref_that_failed_says_of_which_call_it_was_an_argument(
-    caller: Any,
-) -> None:
-    echo, failing = Echo.remote(), Caller.remote()
-    ref = failing.run.remote(fail)
-    for call, where in (
-        (echo.echo.remote(ref), "argument 1 of Echo.echo"),
-        (echo.both.remote(1, key=ref), "argument key= of Echo.both"),
-        (actorlib.remote(fail_with).remote(ref), "argument 1 of fail_with"),
-    ):
-        error = await raised(call)
-        assert isinstance(error, ValueError)
-        assert isinstance(error, TaskError)
-        assert error.where.startswith("Caller.run")
-        assert error.__notes__ == [f"its ref was {where}"]
-    assert not hasattr(await raised(ref), "__notes__")
-    told = await caller.run.remote(call_with_failed, echo, failing)
-    assert told == ["its ref was argument key= of Echo.both"]
-
-
-async def test_inside_an_actor_too(caller: Any) -> None:
-    def function(handle: Any) -> str:
-        try:
-            handle.echo.remote(threading.Lock())
-        except TypeError as error:
-            return str(error)
-        return "sent"
-
-    assert "argument 1 of" in await caller.run.remote(function, Echo.remote())
-
-
-async def test_an_argument_behind_a_slow_one_is_refused_at_the_call() -> None:
-    echo = Echo.remote()
-    value = echo.echo.remote(1)
-    with pytest.raises(TypeError, match="lock"):
-        echo.both.remote(value, threading.Lock())
-    assert await echo.echo.remote(2) == 2
-
-
-async def test_a_result_that_cannot_be_sent_fails_its_call(caller: Any) -> None:
-    error = await raised(caller.run.remote(lambda: [threading.Lock()]))
-    assert isinstance(error, TypeError)
-    assert isinstance(error, TaskError)
-    assert "returned a list" in str(error)
-    assert "lock" in str(error)
-    assert await caller.run.remote(lambda: 1) == 1
-
-
-async def test_an_exception_that_cannot_be_sent_arrives_as_its_text(
-    caller: Any,
+async def test_exception_when_it_cannot_be_sent_then_it_arrives_as_its_text(
+    run: Any,
 ) -> None:
     def function() -> None:
         error = ValueError("the reason")
         error.lock = threading.Lock()  # type: ignore[attr-defined]
         raise error
 
-    error = await raised(caller.run.remote(function))
+    error = await raised(run(function))
     assert isinstance(error, TaskError)
     assert "ValueError: the reason" in str(error)
     assert "in function" in error.traceback_str
-    assert await caller.run.remote(lambda: 1) == 1
+    assert await run(len, "ab") == 2
 
 
-@pytest.mark.process
-async def test_an_exception_that_cannot_be_loaded_here_arrives_as_its_text(
-    caller: Any,
+# Where it was raised.
+
+
+async def test_traceback_when_a_call_raises_then_it_has_the_users_frames(
+    run: Any,
 ) -> None:
-    def function() -> None:
-        import types  # noqa: PLC0415
+    def deep() -> None:
+        raise ValueError("boom at the bottom")
 
-        module = types.ModuleType("made_in_the_worker")
-        error_class = type(
-            "Foreign", (Exception,), {"__module__": "made_in_the_worker"}
-        )
-        module.Foreign = error_class  # type: ignore[attr-defined]
-        sys.modules["made_in_the_worker"] = module
-        raise error_class("from far away")
+    def outer() -> None:
+        try:
+            {}["missing"]
+        except KeyError:
+            deep()
 
-    error = await raised(caller.run.remote(function))
-    assert isinstance(error, TaskError)
-    assert "Foreign: from far away" in str(error)
-    assert await caller.run.remote(lambda: 1) == 1
-
-
-@pytest.mark.process
-async def test_a_result_whose_module_is_missing_here(caller: Any) -> None:
-    def function() -> Any:
-        import types  # noqa: PLC0415
-
-        module = types.ModuleType("made_in_the_worker")
-        module.Thing = type("Thing", (), {"__module__": "made_in_the_worker"})  # type: ignore[attr-defined]
-        sys.modules["made_in_the_worker"] = module
-        # By reference, as an instance of a file's class is pickled.
-        return Referring(module.Thing)
-
-    error = await raised(caller.run.remote(function))
-    assert isinstance(error, SerializationError)
-    assert "made_in_the_worker" in str(error)
-    assert await caller.run.remote(lambda: 1) == 1
+    error = await raised(run(outer))
+    printed = "".join(traceback.format_exception(error))
+    for shown in (str(error.__cause__), printed):
+        for text in ("Traceback", "in outer", "in deep", "boom at the bottom", "(pid "):
+            assert text in shown
+        assert "KeyError: 'missing'" in shown
+    assert "TaskError(ValueError): boom" in printed
+    assert f"{__name__}.py" in error.traceback_str
+    # Our own frames tell a user nothing.
+    assert "_worker" not in error.traceback_str
 
 
-class Referring:
-    """Pickles as an instance of a class that is looked up by its module's name."""
-
-    def __init__(self, cls: type) -> None:
-        self._cls = cls
-
-    def __reduce__(self) -> Any:
-        return _found, (self._cls.__module__, self._cls.__qualname__)
+class Plain:
+    def fail(self) -> None:
+        raise KeyError("the real one")
 
 
-def _found(module: str, name: str) -> Any:
-    return getattr(importlib.import_module(module), name)()
+class Named(Plain):
+    def __repr__(self) -> str:
+        return "Named(seven)"
+
+    async def fail_later(self) -> None:
+        raise KeyError("the real one")
 
 
-@pytest.mark.process
-async def test_an_argument_whose_module_is_missing_there(
-    lost_module: Any,
+class Unspeakable(Named):
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("cls", "method", "where"),
+    [
+        (Plain, "fail", "Plain.fail"),
+        (Named, "fail", "Named(seven).fail"),
+        (Named, "fail_later", "Named(seven).fail_later"),
+        (Unspeakable, "fail", "Unspeakable.fail"),
+        (Unspeakable, "fail_later", "Unspeakable.fail_later"),
+    ],
+)
+async def test_error_when_a_method_raises_then_the_actor_is_named_by_its_repr(
+    runtime: Runtime, cls: type, method: str, where: str
 ) -> None:
-    for actor in (Caller.remote(), AsyncCaller.remote()):
-        error = await raised(actor.run.remote(print, lost_module.Thing(3)))
-        assert isinstance(error, ModuleNotFoundError)
-        assert isinstance(error, TaskError)
-        assert "lost_module" in str(error)
-        assert await actor.run.remote(lambda: 1) == 1
+    actor: Any = actorlib.remote(cls).remote()
+
+    error = await raised(getattr(actor, method).remote())
+
+    assert isinstance(error, KeyError)
+    assert error.where == f"{where} (pid {living(runtime)[0].pid})"
+    assert error.where in str(error.__cause__)
 
 
-@pytest.mark.process
-async def test_a_class_whose_module_is_missing_there(lost_module: Any) -> None:
-    lost = lost_module.Actor.remote()
-    for ref in (lost, lost.ping.remote()):
-        error = await raised(ref)
-        assert isinstance(error, ActorDiedError)
-        assert isinstance(error.__cause__, ModuleNotFoundError)
-        assert "lost_module" in str(error)
-
-
-@pytest.mark.process
-async def test_a_constructor_s_argument_whose_module_is_missing(
-    lost_module: Any,
+@pytest.mark.parametrize("first", [Caller, AsyncCaller])
+@pytest.mark.parametrize("second", [Caller, AsyncCaller])
+async def test_error_when_it_crosses_actors_then_it_shows_each_and_its_root(
+    first: Any, second: Any
 ) -> None:
-    error = await raised(Keeper.remote(lost_module.Thing()))
-    assert isinstance(error, ActorDiedError)
-    assert isinstance(error.__cause__, ModuleNotFoundError)
-    assert "lost_module" in str(error)
+    a, b, c = first.remote(), second.remote(), first.remote()
+    failing = raising(FileNotFoundError(2, "at the root"))
+
+    error = await raised(a.call.remote(b, "call", c, "run", failing))
+
+    assert isinstance(error, FileNotFoundError)
+    assert type(error).__name__ == "TaskError(FileNotFoundError)"
+    assert error.errno == 2
+    for actor in (a, b, c):
+        assert f"(pid {await actor.run.remote(os.getpid)})" in str(error.__cause__)
+    assert error.traceback_str.rstrip().endswith("at the root")
+    assert "in function" in error.traceback_str
 
 
-async def test_an_argument_that_raises_when_it_is_loaded_fails_its_call() -> None:
-    class Fragile:
-        def __setstate__(self, state: Any) -> None:
-            raise ValueError("broke on the way")
-
-        def __getstate__(self) -> Any:
-            return 1
-
-    for actor in (Caller.remote(), AsyncCaller.remote()):
-        error = await raised(actor.run.remote(print, Fragile()))
-        assert isinstance(error, ValueError)
-        assert "broke on the way" in str(error)
-        assert await actor.run.remote(lambda: 1) == 1
+def caught(echo: Any) -> Exception:
+    try:
+        actorlib.get(echo.fail.remote(LookupError("first", 2)))
+    except LookupError as error:
+        return error
+    raise AssertionError
 
 
-async def test_a_result_that_raises_when_it_is_loaded_fails_its_call(
-    caller: Any,
-) -> None:
-    class Fragile:
-        def __setstate__(self, state: Any) -> None:
-            raise ValueError("broke on the way")
-
-        def __getstate__(self) -> Any:
-            return 1
-
-    error = await raised(caller.run.remote(lambda: Fragile()))  # noqa: PLW0108
-    assert isinstance(error, SerializationError)
-    assert "broke on the way" in str(error)
-    assert await caller.run.remote(lambda: 1) == 1
+def rethrown(echo: Any) -> None:
+    try:
+        actorlib.get(echo.fail.remote(LookupError("first", 2)))
+    except LookupError as error:
+        raise ZeroDivisionError("second") from error
 
 
-# How errors behave.
+async def test_task_error_when_returned_pickled_or_rethrown_then_it_is_complete() -> (
+    None
+):
+    echo, caller = Echo.remote(), Caller.remote()
+
+    returned = await caller.run.remote(caught, echo)
+    again = await echo.echo.remote(returned)
+
+    assert returned.where.startswith("Echo.fail ")
+    assert "LookupError" in returned.traceback_str
+    for error in (returned, again, pickle.loads(pickle.dumps(returned))):
+        assert isinstance(error, LookupError)
+        assert type(error).__name__ == "TaskError(LookupError)"
+        assert error.args == ("first", 2)
+        assert error.traceback_str == returned.traceback_str
+    error = await raised(caller.run.remote(rethrown, echo))
+    assert isinstance(error, ZeroDivisionError)
+    assert not isinstance(error, LookupError)
+    assert "LookupError: ('first', 2)" in error.traceback_str
+    assert "direct cause" in error.traceback_str
 
 
-async def test_an_error_nobody_looked_at_is_reported_once() -> None:
+async def test_error_when_nobody_looks_at_it_then_it_is_reported_once() -> None:
     reports: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: reports.append(context))
@@ -1011,144 +497,319 @@ async def test_an_error_nobody_looked_at_is_reported_once() -> None:
     gc.collect()
     loop.set_exception_handler(None)
     assert [str(report["exception"]) for report in reports] == ["unseen"]
+    assert "Echo.fail" in repr(reports[0]["future"])
 
 
-async def test_every_error_has_one_base() -> None:
-    for kind in (
-        ActorError,
-        ActorDiedError,
-        ActorUnschedulableError,
-        ProtocolError,
-        SerializationError,
-        TaskCancelledError,
-        TaskError,
-        TemplateError,
-    ):
-        assert issubclass(kind, ActorlibError)
-    assert issubclass(ActorDiedError, ActorError)
-    assert issubclass(ActorUnschedulableError, ActorError)
-    assert issubclass(SerializationError, TypeError)
+# What is not an Exception.
 
 
-async def test_a_get_that_times_out_is_a_timeout_error_of_ours() -> None:
-    class Plain:
-        def kinds(self, gate: Any) -> list[str]:
-            try:
-                actorlib.get(gate.wait.remote(), timeout=0.01)
-            except TimeoutError as error:
-                return [kind.__name__ for kind in type(error).__mro__]
-            return []
-
-    class Both(Plain):
-        async def other(self) -> None: ...
-
-    gate = Gate.remote()
-    for cls in (Plain, Both):
-        assert "ActorlibError" in await actorlib.remote(cls).remote().kinds.remote(gate)
+class SignalError(BaseException):
+    """What a framework may raise to get past ``except Exception``."""
 
 
-async def test_a_task_error_pickles_again() -> None:
-    class ProblemError(Exception):
-        pass
-
-    echo, caller = Echo.remote(), Caller.remote()
-
-    def caught(handle: Any) -> Exception:
-        try:
-            actorlib.get(handle.fail.remote(ProblemError("first", 2)))
-        except ProblemError as error:
-            return error
-        raise AssertionError
-
-    def rethrown(handle: Any) -> None:
-        try:
-            actorlib.get(handle.fail.remote(ProblemError("first", 2)))
-        except ProblemError as error:
-            raise LookupError("second") from error
-
-    returned = await caller.run.remote(caught, echo)
-    assert isinstance(returned, ProblemError)
-    assert isinstance(returned, TaskError)
-    assert returned.args == ("first", 2)
-    assert returned.where.startswith("Echo.fail ")
-    assert "ProblemError" in returned.traceback_str
-    # There and back again, as an argument too.
-    again = await echo.echo.remote(returned)
-    assert (type(again).__name__, again.args) == (
-        "TaskError(ProblemError)",
-        ("first", 2),
-    )
-    assert again.traceback_str == returned.traceback_str
-    error = await raised(caller.run.remote(rethrown, echo))
-    assert isinstance(error, LookupError)
-    assert not isinstance(error, ProblemError)
-    assert "ProblemError: ('first', 2)" in error.traceback_str
+@pytest.mark.parametrize("caller_class", [Caller, AsyncCaller])
+@pytest.mark.parametrize("options", [{}, {"max_concurrency": 2}], ids=repr)
+async def test_base_exception_when_raised_then_it_fails_that_call_only(
+    caller_class: Any, options: dict[str, Any]
+) -> None:
+    caller = caller_class.options(**options).remote()
+    pid = await caller.run.remote(os.getpid)
+    own = SignalError("stop")
+    group = BaseExceptionGroup("group", [SystemExit(1)])
+    for given in (own, KeyboardInterrupt(), GeneratorExit(), group):
+        before = caller.run.remote(len, "a")
+        failed = caller.run.remote(raising(given))
+        after = caller.run.remote(os.getpid)
+        assert (await before, await after) == (1, pid)
+        error = await raised(failed)
+        assert isinstance(error, TaskError)
+        assert type(error.cause).__name__ == type(given).__name__
+        # The rest would close the caller's generator, or end the caller's loop.
+        assert (type(error) is TaskError) == (given is not own)
 
 
-async def test_our_own_errors_pickle(caller: Any) -> None:
-    builtin = await raised(caller.run.remote(raising(KeyError("k"))))
-    loaded = pickle.loads(pickle.dumps(builtin))
-    assert isinstance(loaded, KeyError)
-    assert isinstance(loaded, TaskError)
-    assert loaded.args == ("k",)
-    assert loaded.traceback_str == builtin.traceback_str
-    await actorlib.kill(caller)
-    died = await raised(caller.run.remote(print))
-    loaded = pickle.loads(pickle.dumps(died))
-    assert isinstance(loaded, ActorDiedError)
-    assert (str(loaded), loaded.exit, loaded.actor_id) == (
-        str(died),
-        died.exit,
-        died.actor_id,
-    )
+class Yielding:
+    def plain(self) -> Iterator[int]:
+        yield 1
+        raise SignalError("stop")
 
 
-async def test_an_actor_sees_the_death_of_another() -> None:
-    echo = Echo.remote()
-    await actorlib.kill(echo)
-    for caller in (Caller.remote(), AsyncCaller.remote()):
-        error = await raised(caller.call.remote(echo, "echo", 1))
-        assert isinstance(error, ActorDiedError)
-        assert error.exit.cause == "asked"
-        assert await caller.run.remote(lambda: 1) == 1
+class BothWays(Yielding):
+    async def beside(self) -> AsyncIterator[int]:
+        yield 1
+        raise SignalError("stop")
 
 
-async def test_the_cause_of_a_cause_keeps_its_text(caller: Any) -> None:
-    def function() -> None:
-        try:
-            {}["missing"]
-        except KeyError as error:
-            raise ValueError("because") from error
-
-    error = await raised(caller.run.remote(function))
-    assert isinstance(error, ValueError)
-    assert "KeyError: 'missing'" in error.traceback_str
-    assert "direct cause" in str(error.__cause__)
-
-
-async def test_a_timeout_in_a_method_is_the_method_s_failure() -> None:
-    @actorlib.remote
-    class Slow:
-        async def wait(self) -> None:
-            async with asyncio.timeout(0.001):
-                await asyncio.Event().wait()
-
-    error = await raised(Slow.remote().wait.remote())
-    assert isinstance(error, builtins.TimeoutError)
+async def test_base_exception_when_of_a_stream_or_function_then_it_fails_alone() -> (
+    None
+):
+    plain: Any = actorlib.remote(Yielding).remote()
+    both: Any = actorlib.remote(BothWays).remote()
+    for stream in (plain.plain.remote(), both.plain.remote(), both.beside.remote()):
+        assert await (await anext(stream)) == 1
+        error = await raised(await anext(stream))
+        assert isinstance(error, TaskError)
+        assert error.args == ("stop",)
+    for actor in (plain, both):
+        assert await actor.__ray_ready__.remote()
+    function = actorlib.remote(call)
+    error = await raised(function.remote(raising(SignalError("stop"))))
     assert isinstance(error, TaskError)
+    assert error.args == ("stop",)
+    assert await function.remote(len, "ab") == 2
 
 
-async def test_a_class_that_is_abused_raises_in_the_caller() -> None:
-    counter = Counter.remote()
-    with pytest.raises(AttributeError):
-        counter.ad  # noqa: B018
-    with pytest.raises(TypeError):
-        counter.add.remote(1, 2)
-    with pytest.raises(TypeError, match="handle"):
-        await actorlib.kill(counter.add)  # type: ignore[arg-type]
-    ref = counter.add.remote()
-    with pytest.raises(TypeError, match="cancel"):
-        await actorlib.kill(ref)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="kill"):
-        actorlib.cancel(counter)  # type: ignore[arg-type]
-    assert await ref == 1
+async def test_base_exception_when_a_constructor_raises_it_then_the_actor_fails() -> (
+    None
+):
+    class Leaving:
+        def __init__(self) -> None:
+            raise SystemExit(4)
+
+    error = await raised(actorlib.remote(Leaving).remote())
+    assert isinstance(error, ActorDiedError)
+    assert "SystemExit: 4" in str(error)
+
+
+async def test_cancelled_error_when_a_method_raises_it_then_it_fails_that_call() -> (
+    None
+):
+    class Cancelling:
+        def cancel(self) -> None:
+            raise asyncio.CancelledError
+
+    class Both(Cancelling):
+        async def cancel_later(self) -> None:
+            raise asyncio.CancelledError
+
+        async def cancel_inside(self) -> None:
+            task = asyncio.ensure_future(asyncio.Event().wait())
+            task.cancel()
+            await task
+
+    actor: Any = None
+    for cls in (Cancelling, Both):
+        actor = actorlib.remote(cls).remote()
+        error = await raised(actor.cancel.remote())
+        assert type(error) is TaskError
+        assert isinstance(error.cause, asyncio.CancelledError)
+    for method in (actor.cancel_later, actor.cancel_inside):
+        assert isinstance(await raised(method.remote()), TaskCancelledError)
+    assert await actor.__ray_ready__.remote()
+
+
+# What cannot be sent.
+
+
+class Stubborn:
+    def __reduce__(self) -> Any:
+        raise RuntimeError("I stay")
+
+
+def deep_list() -> list[Any]:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    return deep
+
+
+async def test_argument_when_it_cannot_be_sent_then_refused_and_named() -> None:
+    echo = Echo.remote()
+    pending = echo.echo.remote(1)
+    for value, text in (
+        (threading.Lock(), "a lock"),
+        ([threading.Lock()], r"list\[0\], a lock"),
+        ((x for x in ()), "generator"),
+        (Stubborn(), r"Stubborn.*I stay"),
+        (deep_list(), "recursion"),
+    ):
+        with pytest.raises(SerializationError, match=rf"argument 2 of .*both.*{text}"):
+            echo.both.remote(pending, value)
+        with pytest.raises(TypeError, match=rf"argument key= of .*both.*{text}"):
+            echo.both.remote(1, key=value)
+    assert await echo.echo.remote(2) == 2
+
+
+async def test_argument_when_an_actor_cannot_send_it_then_refused_there(
+    run: Any,
+) -> None:
+    def send_lock(handle: Any) -> str:
+        try:
+            handle.echo.remote(threading.Lock())
+        except TypeError as error:
+            return str(error)
+        return "sent"
+
+    assert "argument 1 of" in await run(send_lock, Echo.remote())
+
+
+async def test_definition_when_it_cannot_be_sent_then_refused_and_nothing_is_made(
+    runtime: Runtime,
+) -> None:
+    lock = threading.Lock()
+
+    def use() -> None:
+        lock.acquire()
+
+    class Using:
+        def use(self) -> None:
+            lock.acquire()
+
+    class Guarded:
+        guard = lock
+
+    with pytest.raises(TypeError, match=r"argument 1 of Keeper.*lock"):
+        Keeper.remote(threading.Lock())
+    with pytest.raises(TypeError, match=r"class Using cannot be sent.*lock"):
+        actorlib.remote(Using).remote()
+    with pytest.raises(SerializationError, match=r"Guarded\.guard, a lock"):
+        actorlib.remote(Guarded).remote()
+    with pytest.raises(SerializationError, match="use -> lock, a lock"):
+        actorlib.remote(use).remote()
+    assert living(runtime) == []
+
+
+def locked() -> dict[str, Any]:
+    return {"cfg": {"conn": [threading.Lock()]}}
+
+
+def locked_items() -> Any:
+    yield locked()
+
+
+async def test_result_when_it_cannot_be_sent_then_the_error_says_what_in_it(
+    run: Any,
+) -> None:
+    errors = [
+        await raised(run(locked)),
+        await raised(await anext(actorlib.remote(locked_items).remote())),
+    ]
+    with pytest.raises(SerializationError) as caught:
+        actorlib.put(locked())
+    for error in (*errors, caught.value):
+        assert isinstance(error, SerializationError)
+        assert "dict['cfg']['conn'][0], a lock: cannot pickle" in str(error)
+    assert "returned a dict" in str(errors[0])
+    assert await run(len, "ab") == 2
+
+
+# What cannot be loaded; see test_unloadable.py, too.
+
+
+def fail() -> None:
+    raise ValueError("it fails")
+
+
+def fail_with(value: object) -> None:
+    raise LookupError(value)
+
+
+def call_with_failed(echo: Any) -> list[str]:
+    ref = actorlib.remote(fail).remote()
+    try:
+        actorlib.get(echo.both.remote(1, key=ref))
+    except ValueError as error:
+        return list(error.__notes__)
+    return []
+
+
+async def test_ref_when_it_failed_then_the_error_says_whose_argument_it_was(
+    run: Any,
+) -> None:
+    echo, failing = Echo.remote(), Caller.remote()
+    ref = failing.run.remote(fail)
+    for refused, where in (
+        (echo.echo.remote(ref), "argument 1 of Echo.echo"),
+        (echo.both.remote(1, key=ref), "argument key= of Echo.both"),
+        (actorlib.remote(fail_with).remote(ref), "argument 1 of fail_with"),
+    ):
+        error = await raised(refused)
+        assert isinstance(error, ValueError)
+        assert isinstance(error, TaskError)
+        assert error.where.startswith("Caller.run")
+        assert error.__notes__ == [f"its ref was {where}"]
+    assert not hasattr(await raised(ref), "__notes__")
+    notes = await run(call_with_failed, echo)
+    assert notes == ["its ref was argument key= of Echo.both"]
+
+
+@pytest.fixture
+def lost_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A module that this process has and that workers do not find."""
+    (tmp_path / "lost_module.py").write_text(
+        "import actorlib\n"
+        "class Thing: pass\n"
+        "@actorlib.remote\n"
+        "class Actor:\n"
+        "    def ping(self): return 1\n",
+        encoding="utf-8",
+    )
+    with monkeypatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        module = importlib.import_module("lost_module")
+    yield module
+    del sys.modules["lost_module"]
+
+
+@pytest.mark.process
+async def test_value_when_its_module_is_missing_there_then_the_error_names_it(
+    lost_module: Any,
+) -> None:
+    for actor in (Caller.remote(), AsyncCaller.remote()):
+        error = await raised(actor.run.remote(print, lost_module.Thing()))
+        assert isinstance(error, ModuleNotFoundError)
+        assert isinstance(error, TaskError)
+        assert "lost_module" in str(error)
+        assert await actor.run.remote(len, "ab") == 2
+    lost = lost_module.Actor.remote()
+    for ref in (lost, lost.ping.remote(), Keeper.remote(lost_module.Thing())):
+        error = await raised(ref)
+        assert isinstance(error, ActorDiedError)
+        assert isinstance(error.__cause__, ModuleNotFoundError)
+        assert "lost_module" in str(error)
+
+
+class Referring:
+    """Pickles as an instance of a class that is looked up by its module's name."""
+
+    def __init__(self, cls: type) -> None:
+        self._cls = cls
+
+    def __reduce__(self) -> Any:
+        return _find, (self._cls.__module__, self._cls.__qualname__)
+
+
+def _find(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)()
+
+
+def _made_in_the_worker(name: str, *bases: type) -> type:
+    """A class of a module that only this process has."""
+    module = types.ModuleType("made_in_the_worker")
+    made = type(name, bases, {"__module__": "made_in_the_worker"})
+    setattr(module, name, made)
+    sys.modules["made_in_the_worker"] = module
+    return made
+
+
+def raise_foreign() -> None:
+    raise _made_in_the_worker("Foreign", Exception)("from far away")
+
+
+def return_foreign() -> Any:
+    return Referring(_made_in_the_worker("Thing"))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("caller_class", [Caller, AsyncCaller])
+async def test_value_when_its_module_is_missing_here_then_the_error_names_it(
+    caller_class: Any,
+) -> None:
+    caller = caller_class.remote()
+    error = await raised(caller.run.remote(raise_foreign))
+    assert isinstance(error, TaskError)
+    assert "Foreign: from far away" in str(error)
+    error = await raised(caller.run.remote(return_foreign))
+    assert isinstance(error, SerializationError)
+    assert "made_in_the_worker" in str(error)
+    assert await caller.run.remote(len, "ab") == 2

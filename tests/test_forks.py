@@ -35,7 +35,7 @@ pytestmark = [
 
 KINDS = {"serial": Serial, "threaded": Threaded, "looped": Looped}
 all_kinds = pytest.mark.parametrize("kind", KINDS)
-all_ways = pytest.mark.parametrize("way", WAYS)
+CODES = {way: code for way, (_, code) in WAYS.items()}
 
 
 async def assert_whole(actor: Any) -> None:
@@ -46,47 +46,39 @@ async def assert_whole(actor: Any) -> None:
 
 
 @all_kinds
-@all_ways
-async def test_fork_in_a_method_when_it_comes_back_then_it_leaves(
-    kind: str, way: str
-) -> None:
+async def test_fork_in_a_method_when_it_comes_back_then_it_leaves(kind: str) -> None:
     actor = KINDS[kind].remote()
 
-    assert await actor.fork.remote(way) == WAYS[way][1]
+    assert {way: await actor.fork.remote(way) for way in WAYS} == CODES
     await assert_whole(actor)
 
 
-@pytest.mark.parametrize("way", [*WAYS, "await"])
-async def test_fork_in_an_async_method_when_it_comes_back_then_it_leaves(
-    way: str,
-) -> None:
+async def test_fork_in_an_async_method_when_it_comes_back_then_it_leaves() -> None:
     actor = Looped.remote()
     await actor.meet.remote()
+    codes = {**CODES, "await": 0}
 
-    assert await actor.fork_on_the_loop.remote(way) == (
-        0 if way == "await" else WAYS[way][1]
-    )
+    assert {way: await actor.fork_on_the_loop.remote(way) for way in codes} == codes
     await assert_whole(actor)
 
 
 @all_kinds
-@all_ways
 async def test_fork_in_a_constructor_when_it_comes_back_then_it_leaves(
-    kind: str, way: str
+    kind: str,
 ) -> None:
-    actor = KINDS[kind].remote(way)
+    actors = {way: KINDS[kind].remote(way) for way in WAYS}
 
-    assert await actor.made.remote() == WAYS[way][1]
-    await assert_whole(actor)
+    assert {way: await actor.made.remote() for way, actor in actors.items()} == CODES
+    for actor in actors.values():
+        await assert_whole(actor)
 
 
 async def test_fork_when_python_warns_of_it_then_the_warning_is_seen() -> None:
     assert await Serial.remote().warned.remote() == 1
 
 
-@all_ways
-async def test_fork_in_a_function_when_it_comes_back_then_it_leaves(way: str) -> None:
-    assert await function_that.remote(way) == WAYS[way][1]
+async def test_fork_in_a_function_when_it_comes_back_then_it_leaves() -> None:
+    assert {way: await function_that.remote(way) for way in WAYS} == CODES
     same_each = [same.remote(number) for number in range(50)]
     assert await asyncio.gather(*same_each) == list(range(50))
 
@@ -102,13 +94,14 @@ async def test_fork_in_a_generator_when_it_yields_then_it_leaves(kind: str) -> N
 
 
 @all_kinds
-@pytest.mark.parametrize("asks", ["call_in_fork", "wait_in_fork"])
-async def test_fork_when_it_asks_for_what_is_the_worker_s_then_it_is_refused(
-    kind: str, asks: str
+async def test_fork_when_it_asks_for_what_is_the_workers_then_it_is_refused(
+    kind: str,
 ) -> None:
     actor, other = KINDS[kind].remote(), Serial.remote()
 
-    assert await getattr(actor, asks).remote(other) == LEFT
+    assert await actor.call_in_fork.remote(other) == LEFT
+    assert await actor.wait_in_fork.remote(other) == LEFT
+    assert await wait_in_fork.remote(other) == LEFT, "of a function"
     await assert_whole(actor)
     await assert_whole(other)
 
@@ -123,13 +116,6 @@ async def test_fork_when_its_worker_has_links_then_it_leaves_them_alone(
     assert await caller.fork.remote("return") == 0
     assert await callee.fork.remote("return") == 0
     assert await caller.call_often.remote(callee, 50) == list(range(51, 101))
-
-
-async def test_fork_of_a_function_when_it_waits_then_it_is_refused() -> None:
-    other = Serial.remote()
-
-    assert await wait_in_fork.remote(other) == LEFT
-    await assert_whole(other)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")

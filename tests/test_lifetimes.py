@@ -1,3 +1,5 @@
+"""Records, processes and handles that are given back when an actor ends."""
+
 from __future__ import annotations
 
 import asyncio
@@ -70,25 +72,16 @@ async def test_100_actors_leave_no_process_and_no_record(runtime: Runtime) -> No
     await asyncio.gather(*map(gone, pids))
 
 
-async def test_a_dead_actor_s_record_goes_with_its_last_handle(
+async def test_record_of_the_dead_when_its_last_handle_goes_then_it_goes_too(
     runtime: Runtime,
 ) -> None:
-    target, _, _ = await ready()
-    await actorlib.kill(target)
-    (row,) = runtime.snapshot().actors
-    assert (row.state, row.pending_calls) == ("dead", 0)
-    del target
-    await asyncio.sleep(0)
-    assert runtime.snapshot().actors == ()
-
-
-async def test_a_stillborn_actor_s_record_goes_with_its_last_handle(
-    runtime: Runtime,
-) -> None:
-    target = Target.options(num_cpus=100).remote()
+    killed, stillborn = Target.remote(), Target.options(num_cpus=100).remote()
+    await actorlib.kill(killed)
     with pytest.raises(ActorUnschedulableError):
-        await target
-    del target
+        await stillborn
+    rows = runtime.snapshot().actors
+    assert [(row.state, row.pending_calls) for row in rows] == [("dead", 0)] * 2
+    del killed, stillborn
     gc.collect()
     await asyncio.sleep(0)
     assert runtime.snapshot().actors == ()

@@ -1,3 +1,5 @@
+"""Names and lists of actors, beside what the contract tests for every engine."""
+
 from __future__ import annotations
 
 import asyncio
@@ -24,12 +26,10 @@ import actorlib
 from actorlib.exceptions import (
     ActorDiedError,
     ActorlibError,
-    ActorNotFoundError,
     ActorUnschedulableError,
 )
 
 if TYPE_CHECKING:
-    from actorlib import Runtime
     from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
@@ -63,68 +63,33 @@ def named(name: str, **options: Any) -> Any:
 # Finding.
 
 
-@pytest.mark.usefixtures("runtime")
-async def test_actor_when_its_class_is_asked_for_then_it_has_to_be_of_that() -> None:
-    target = named("t")
+class Mixed:
+    """Asks for a name wherever its code may run."""
 
-    assert actorlib.get_actor("t", Target) == target
-    with pytest.raises(TypeError, match="'t' has the class Target, and not"):
-        actorlib.get_actor("t", actorlib.remote(Broken))
-    with pytest.raises(TypeError, match="takes a name, and then an actor class"):
-        actorlib.get_actor("t", Broken)  # type: ignore[call-overload]
-    with pytest.raises(ActorNotFoundError):
-        actorlib.get_actor("t", Target, namespace="other")
-    with pytest.raises(ActorNotFoundError):
-        actorlib.get_actor("t", "other")
+    def __init__(self) -> None:
+        self.found = actorlib.get_actor("t")
 
+    def plain(self) -> Any:
+        return [self.found, actorlib.get_actor("t")]
 
-@pytest.mark.parametrize("caller_class", CALLERS)
-@pytest.mark.usefixtures("runtime", "on_both_loops")
-async def test_other_actors_find_it_too(caller_class: Any) -> None:
-    target, caller = named("t"), caller_class.remote()
+    async def in_thread(self) -> Any:
+        return [await asyncio.to_thread(actorlib.get_actor, "t")]
 
-    found = await caller.run.remote(find, "t")
-
-    assert found == target
-    assert await caller.call.remote(found, "ping") == await target.ping.remote()
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_a_plain_method_beside_a_loop_and_a_thread_find_it() -> None:
-    @actorlib.remote
-    class Mixed:
-        def plain(self) -> Any:
+    async def many(self) -> list[Any]:
+        async def one() -> Any:
+            await asyncio.sleep(0)
             return actorlib.get_actor("t")
 
-        async def in_thread(self) -> Any:
-            return await asyncio.to_thread(actorlib.get_actor, "t")
-
-        async def many(self) -> list[bool]:
-            async def one() -> bool:
-                await asyncio.sleep(0)
-                return actorlib.get_actor("t") == actorlib.get_actor("t")
-
-            return await asyncio.gather(*(one() for _ in range(20)))
-
-    target, mixed = named("t"), Mixed.remote()
-
-    assert await mixed.plain.remote() == target
-    assert await mixed.in_thread.remote() == target
-    assert await mixed.many.remote() == [True] * 20
+        return await asyncio.gather(*(one() for _ in range(20)))
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_names_when_asked_in_a_constructor_then_found() -> None:
-    @actorlib.remote
-    class Asking:
-        def __init__(self) -> None:
-            self.found = actorlib.get_actor("t")
-
-        async def give(self) -> Any:
-            return self.found
-
+async def test_name_when_asked_for_by_any_code_of_an_actor_then_found() -> None:
     target = named("t")
-    assert await Asking.remote().give.remote() == target
+    mixed: Any = actorlib.remote(Mixed).remote()
+
+    for method in (mixed.plain, mixed.in_thread, mixed.many):
+        assert set(await method.remote()) == {target}
 
 
 @pytest.mark.parametrize("caller_class", CALLERS)
@@ -162,22 +127,20 @@ async def test_calls_that_come_while_a_name_is_asked_keep_their_order(
 
 
 @pytest.mark.usefixtures("runtime")
-@pytest.mark.parametrize(
-    ("given", "error"),
-    [
+async def test_get_actor_when_asked_wrongly_then_refused() -> None:
+    target = named("t")
+    for given, error in (
         ((1,), TypeError),
         ((None,), TypeError),
         (("",), ValueError),
         (("a", 1), TypeError),
         (("a", ""), ValueError),
-    ],
-)
-async def test_get_actor_when_asked_wrongly_then_refused(
-    given: tuple[Any, ...], error: type[Exception]
-) -> None:
-    with pytest.raises(error) as caught:
-        actorlib.get_actor(*given)
-    assert not isinstance(caught.value, ActorlibError)
+        (("t", Broken), TypeError),  # the class is not decorated
+    ):
+        with pytest.raises(error) as caught:
+            actorlib.get_actor(*given)  # type: ignore[call-overload]
+        assert not isinstance(caught.value, ActorlibError)
+    del target
 
 
 async def test_names_when_no_runtime_is_running_then_it_says_so() -> None:
@@ -196,43 +159,7 @@ async def test_names_when_its_block_ends_then_the_name_is_free() -> None:
     assert await named("t").ping.remote()
 
 
-@pytest.mark.parametrize("caller_class", [None, *CALLERS])
-@pytest.mark.usefixtures("runtime")
-async def test_names_when_it_lost_its_last_handle_and_works_then_it_is_found(
-    caller_class: Any, stop: Stop
-) -> None:
-    log = actorlib.remote(Log).options(name="log").remote()
-    caller = caller_class.remote() if caller_class else None
-    await log
-    ref = log.stop.remote(stop.place, 5)
-    await stop.reached()
-    del log
-    gc.collect()
-    await asyncio.sleep(0)  # a dropped handle is counted in the next turn
-    if caller is None:
-        found = actorlib.get_actor("log")
-    else:
-        found = await caller.run.remote(find, "log")
-    stop.release()
-
-    assert await ref == 5
-    assert await found.seen.remote() == [5]
-
-
 # Get or create.
-
-
-async def test_get_if_exists_when_many_race_then_there_is_one(
-    runtime: Runtime,
-) -> None:
-    callers = [cls.remote() for cls in CALLERS for _ in range(3)]
-    refs = [caller.run.remote(obtain, "c") for caller in callers for _ in range(5)]
-    counters = await asyncio.gather(*refs)
-
-    assert len(set(counters)) == 1
-    sums = await asyncio.gather(*(counter.add.remote() for counter in counters))
-    assert sorted(sums) == list(range(1, 31))
-    assert len(runtime.snapshot().actors) == 7
 
 
 @pytest.mark.usefixtures("runtime")
@@ -284,38 +211,6 @@ async def test_the_runtime_s_own_is_what_nothing_said_means() -> None:
 
 
 # Looking.
-
-
-async def test_actors_are_listed_with_what_is_known(runtime: Runtime) -> None:
-    target = named("t", num_cpus=1, lifetime="detached", namespace="there")
-    echo = Echo.remote()
-    await asyncio.gather(target, echo)
-
-    rows = actorlib.list_actors()
-
-    assert rows == list(runtime.snapshot().actors)
-    row = rows[0]
-    assert (row.class_name, row.state, row.name, row.namespace, row.is_detached) == (
-        "Target",
-        "alive",
-        "t",
-        "there",
-        True,
-    )
-    assert row.pid == await target.ping.remote()
-    assert row.resources == {"CPU": 1.0}
-    assert row.death == ""
-    assert (rows[1].name, rows[1].is_detached) == (None, False)
-
-
-@pytest.mark.parametrize("caller_class", CALLERS)
-@pytest.mark.usefixtures("runtime")
-async def test_an_actor_sees_the_same(caller_class: Any) -> None:
-    caller = caller_class.remote()
-    rows = await caller.run.remote(actorlib.list_actors)
-
-    assert [row.class_name for row in rows] == [caller_class.__name__]
-    assert rows[0].pending_calls == 1
 
 
 @pytest.mark.usefixtures("runtime")
@@ -391,9 +286,8 @@ async def test_filters_and_limit() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-@pytest.mark.parametrize(
-    ("filters", "limit", "error"),
-    [
+async def test_filter_when_it_is_wrong_then_refused() -> None:
+    cases: list[tuple[Any, Any, type[Exception]]] = [
         ("state=alive", None, TypeError),
         (1, None, TypeError),
         (["state"], None, TypeError),
@@ -404,10 +298,7 @@ async def test_filters_and_limit() -> None:
         (None, 0, ValueError),
         (None, "1", TypeError),
         (None, True, TypeError),
-    ],
-)
-async def test_a_wrong_filter_is_refused(
-    filters: Any, limit: Any, error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        actorlib.list_actors(filters=filters, limit=limit)
+    ]
+    for filters, limit, error in cases:
+        with pytest.raises(error):
+            actorlib.list_actors(filters=filters, limit=limit)

@@ -73,6 +73,11 @@ def environed() -> list[str]:
     return [os.environ.get("A", ""), os.environ.get("B", ""), str(Path.cwd())]
 
 
+@actorlib.remote
+def variable(name: str) -> str | None:
+    return os.environ.get(name)
+
+
 async def test_init_when_given_a_runtime_env_then_all_inherit_it(
     tmp_path: Path,
 ) -> None:
@@ -86,21 +91,11 @@ async def test_init_when_given_a_runtime_env_then_all_inherit_it(
         assert await first.makes.remote() == ["mine", "2", at]
         assert await own.told.remote() == ["1", "13", at]
         assert await environed.remote() == ["1", "2", at]
+        assert await variable.map("AB", chunksize=2) == ["1", "2"]
         assert await asyncio.to_thread(lambda: environed.remote().get()) == [
             *("1", "2", at)
         ]
         assert actorlib.get_runtime_context().runtime_env["env_vars"]["A"] == "1"
-
-
-@actorlib.remote
-def variable(name: str) -> str | None:
-    return os.environ.get(name)
-
-
-async def test_map_when_init_has_a_runtime_env_then_chunks_inherit_it() -> None:
-    env: Any = {"env_vars": {"A": "1", "B": "2"}}
-    async with actorlib.init(num_cpus=1, runtime_env=env):
-        assert await variable.map("AB", chunksize=2) == ["1", "2"]
 
 
 @pytest.mark.parametrize(
@@ -141,16 +136,21 @@ async def test_shutdown_when_the_runtime_was_lost_then_another_can_be_started() 
     assert not actorlib.is_initialized()
     with pytest.raises(ActorHandleNotFoundError):
         echo.echo.remote(1)
-    async with actorlib.init(num_cpus=1) as runtime:
+    echo = await lost()
+    async with actorlib.init(num_cpus=1, reinit=True) as runtime:
+        with pytest.raises(ActorHandleNotFoundError):
+            echo.echo.remote(1)
         assert await Echo.remote().echo.remote(2) == 2
         await actorlib.shutdown()
         await runtime.shutdown()
+    async with actorlib.init(num_cpus=1, reinit=True):  # there is none
+        assert actorlib.is_initialized()
 
 
 async def test_runtime_when_others_have_ended_it_then_it_says_that_it_is_over() -> None:
-    async with actorlib.init(num_cpus=1) as first:
+    async with actorlib.init(engine="inline") as first:
         assert repr(first) == "<Runtime running>"
-        async with actorlib.init(num_cpus=1, reinit=True) as second:
+        async with actorlib.init(engine="inline", reinit=True) as second:
             assert repr(first) == "<Runtime not running>"
             assert repr(second) == "<Runtime running>"
             with pytest.raises(RuntimeError, match="this runtime is not running"):
@@ -166,7 +166,7 @@ async def test_runtime_when_others_have_ended_it_then_it_says_that_it_is_over() 
 
 
 async def test_init_of_scripts_when_a_loop_has_one_then_it_says_who_ends_it() -> None:
-    async with actorlib.init(num_cpus=1):
+    async with actorlib.init(engine="inline"):
         with pytest.raises(RuntimeError, match=r"'await actorlib\.shutdown\(\)'"):
             blocking.init()
         blocking.init(ignore_reinit_error=True)
@@ -189,16 +189,6 @@ async def test_run_when_a_loop_runs_then_whatever_it_got_it_says_to_await_it() -
 
     with pytest.raises(RuntimeError, match="await the coroutine there instead"):
         actorlib.run(ref)
-
-
-async def test_init_when_it_is_to_start_anew_then_what_runs_is_ended() -> None:
-    echo = await lost()
-    async with actorlib.init(num_cpus=1, reinit=True):
-        with pytest.raises(ActorHandleNotFoundError):
-            echo.echo.remote(1)
-        assert await Echo.remote().echo.remote(2) == 2
-    async with actorlib.init(num_cpus=1, reinit=True):  # there is none
-        assert actorlib.is_initialized()
 
 
 def test_runtime_when_its_loop_is_closed_then_it_can_be_started_anew() -> None:

@@ -44,7 +44,7 @@ def states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pretend: Pretend) ->
     return tmp_path
 
 
-async def test_suspend_when_the_driver_does_it_then_the_process_lives_on(
+async def test_suspend_when_the_driver_does_it_or_loses_it_then_the_process_does_so(
     states: Path,
 ) -> None:
     async with actorlib.init() as runtime:
@@ -65,14 +65,7 @@ async def test_suspend_when_the_driver_does_it_then_the_process_lives_on(
         assert await held == pid
         assert [share.device for share in model.share.devices] == ["0"]
 
-
-async def test_suspend_when_the_driver_loses_the_process_then_it_is_dead_and_says_so(
-    states: Path,
-) -> None:
-    async with actorlib.init() as runtime:
-        model = await Model.options(num_gpus=1).remote()
-        (states / str(await model.pid.remote())).write_text(FAILED)
-
+        (states / str(pid)).write_text(FAILED)
         error = await raised(model.suspend())
 
         assert isinstance(error, ActorDiedError)

@@ -9,20 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import Keeper
-from helpers.unloadable import (
-    ACTORS,
-    EXPECTED,
-    REASONS,
-    Async,
-    Functions,
-    Plain,
-    Unloadable,
-    outcome_awaited,
-    outcome_in_function,
-)
+from helpers.callees import AsyncRunner, Callee
+from helpers.unloadable import EXPECTED, REASONS, Unloadable, kind_of, outcome
 
 import actorlib
-from actorlib.exceptions import SerializationError, TaskError
+from actorlib.exceptions import ActorDiedError, SerializationError, TaskError
 
 if TYPE_CHECKING:
     from actorlib._options.runtime_options import RuntimeKeywords
@@ -34,8 +25,9 @@ pytestmark = [
 ]
 
 OWNER = "the owner"
+CALLEES = ("plain", "threaded", "mixed", "async", "function")
 WAYS = [
-    *itertools.product((OWNER, "plain", "async", "function"), (*ACTORS, "function")),
+    *itertools.product((OWNER, "plain", "async", "function"), CALLEES),
     *itertools.product(("threaded", "mixed"), ("plain", "function")),
     *itertools.product(("plain, linked", "async, linked"), ("plain", "async")),
 ]
@@ -48,64 +40,55 @@ def runtime_options() -> RuntimeKeywords:
     return {"preload": ["helpers.unloadable"]}
 
 
+def new(kind: str) -> Callee:
+    return Callee(kind, is_blocking=False)
+
+
 @pytest.mark.parametrize(("carrier", "kind"), WAYS)
 async def test_call_when_something_of_it_cannot_be_loaded_then_it_fails_alone(
     carrier: str, kind: str
 ) -> None:
-    target = Functions if kind == "function" else ACTORS[kind].remote()
+    callee = new(kind)
+    methods = callee.method("run"), callee.method("items")
     by, _, is_linked = carrier.partition(", ")
-    call: Any = outcome_in_function
-    if by in ACTORS:
-        call = ACTORS[by].remote().outcome
-        if is_linked:
-            for _ in range(ENOUGH):
-                await call.remote(target, "result", "ValueError")
+    run: Any = AsyncRunner().run if by == OWNER else new(by).run
+    for _ in range(ENOUGH if is_linked else 0):
+        await run(outcome, *methods, "result", "ValueError")
     cases = list(itertools.product(EXPECTED, REASONS))
-    if carrier == OWNER:
-        found = [await outcome_awaited(target, *case) for case in cases]
-    else:
-        found = [await call.remote(target, *case) for case in cases]
+    outcomes = {case: await run(outcome, *methods, *case) for case in cases}
 
-    assert dict(zip(cases, found, strict=True)) == {
-        case: EXPECTED[case[0]] for case in cases
-    }
-    assert await target.argument.remote(1) == "int"
+    assert outcomes == {case: EXPECTED[case[0]] for case in cases}
+    assert await callee.run(kind_of, 1) == "int"
 
 
-@pytest.mark.parametrize("reason", REASONS)
-async def test_ref_in_a_value_when_it_cannot_be_loaded_then_whoever_asks_is_told(
-    reason: str,
-) -> None:
-    plain, keeper = Plain.remote(), Keeper.remote()
-    await keeper.keep.remote([plain.result.remote(reason)])
-    (ref,) = await keeper.kept.remote()
-
-    with pytest.raises(SerializationError, match=reason):
-        await ref
+async def test_ref_in_a_value_when_it_cannot_be_loaded_then_whoever_asks_is_told() -> (
+    None
+):
+    plain, keeper = new("plain"), Keeper.remote()
+    for reason in REASONS:
+        await keeper.keep.remote([plain.run(Unloadable, reason)])
+        with pytest.raises(SerializationError, match=reason):
+            await (await kept_ref(keeper))
 
 
-@pytest.mark.parametrize("reason", REASONS)
-async def test_constructor_when_an_argument_cannot_be_loaded_then_it_failed(
-    reason: str,
-) -> None:
-    class Taking:
-        def __init__(self, value: object) -> None:
-            self.value = value
+class Taking:
+    """Takes an argument when it is made."""
 
-    actor: Any = actorlib.remote(Taking).remote(Unloadable(reason))
-
-    with pytest.raises(actorlib.exceptions.ActorDiedError, match=reason):
-        await actor
+    def __init__(self, value: object) -> None:
+        self.value = value
 
 
-@pytest.mark.parametrize("reason", REASONS)
-async def test_argument_when_it_cannot_be_loaded_then_a_note_says_of_which_call(
-    reason: str,
-) -> None:
-    for actor in (Plain.remote(), Async.remote()):
-        with pytest.raises((SerializationError, ValueError)) as caught:
-            await actor.argument.remote(Unloadable(reason))
-        assert caught.value.__notes__ == ["while the arguments of argument were loaded"]
+async def test_argument_when_it_cannot_be_loaded_then_its_call_is_named() -> None:
+    callees = [new("plain"), new("async")]
+    for reason in REASONS:
+        for callee in callees:
+            with pytest.raises((SerializationError, ValueError)) as caught:
+                await callee.run(kind_of, Unloadable(reason))
+            note = "while the arguments of run were loaded"
+            assert caught.value.__notes__ == [note]
+        made: Any = actorlib.remote(Taking).remote(Unloadable(reason))
+        with pytest.raises(ActorDiedError, match=reason):
+            await made
 
 
 class Once:

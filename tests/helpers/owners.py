@@ -337,10 +337,6 @@ def start(descendants: Sequence[str]) -> dict[str, int]:
     return {kind: DESCENDANTS[kind]() for kind in descendants}
 
 
-class WarningSign(BaseException):
-    """An exception that is no ``Exception``."""
-
-
 class Mortal:
     """Can die in any way, and do anything that keeps it from dying.
 
@@ -393,9 +389,6 @@ class Mortal:
         self.complain("farewell")
         sys.exit(code)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a text too
 
-    def raise_sign(self) -> None:
-        raise WarningSign("farewell")
-
     def raise_error(self, text: str) -> None:
         raise ValueError(text)
 
@@ -410,7 +403,13 @@ class Mortal:
             sys.exit(7)
         return value
 
-    # Ways not to die.
+    # Ways to die later, or not at all.
+
+    def terminate(self, place: Any) -> str:
+        """Sends itself SIGTERM, and goes on until the test lets it end."""
+        os.kill(os.getpid(), signal.SIGTERM)
+        place.stop_here()
+        return "whole"
 
     def count(self, bell: str) -> None:
         """Runs Python code for ever."""
@@ -503,6 +502,12 @@ class Looped(Mortal):
         if bell:
             ring(bell, os.getpid())
         await asyncio.Event().wait()
+
+    async def terminate_on_loop(self, place: Any) -> str:
+        """As ``terminate``, in a coroutine."""
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.to_thread(place.stop_here)
+        return "whole"
 
     async def do(self, deed: str, *arguments: Any) -> Any:
         """Does on the loop what it otherwise does on the main thread."""

@@ -13,7 +13,7 @@ import actorlib
 from actorlib.exceptions import SerializationError, TaskError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import Generator
 
 
 class OwnBaseError(BaseException):
@@ -57,50 +57,63 @@ class UnloadableError(Exception):
     """An error with such a value."""
 
 
-def _said(error: Exception, reason: str) -> list[Any]:
-    """Which error it is, and whether it says why."""
+def kind_of(value: object) -> str:
+    """The name of a value's class."""
+    return type(value).__name__
+
+
+def listed(reason: str) -> list[Any]:
+    """A value that cannot be loaded, beside one that is counted."""
+    return [actorlib.put(1), Unloadable(reason)]
+
+
+def fail(reason: str) -> None:
+    """Raises an error that cannot be loaded."""
+    raise UnloadableError(reason, Unloadable(reason))
+
+
+def items(reason: str) -> Generator[Any]:
+    """A value that cannot be loaded as one of two items."""
+    yield Unloadable(reason)
+    yield 7
+
+
+def _describe(error: Exception, reason: str) -> list[Any]:
+    """Which error it is, and whether it has the reason."""
     kind: type[Exception] = type(error)
     for known in (SerializationError, TaskError):
         kind = known if isinstance(error, known) else kind
     return [kind.__name__, reason in str(error)]
 
 
-def outcome(target: Any, role: str, reason: str) -> list[Any]:
-    """What comes of one call of a target, where code may block."""
-    method = getattr(target, role)
-    try:
-        if role == "argument":
-            return [method.remote(Unloadable(reason)).get()]
-        if role != "items":
-            return [method.remote(reason).get()]
-        found: list[Any] = []
-        for ref in method.remote(reason):
-            try:
-                found.append(ref.get())
-            except SerializationError as error:
-                found += _said(error, reason)
-    except Exception as error:  # noqa: BLE001  # it is what is asked
-        return _said(error, reason)
-    return found
+def outcome(run: Any, stream: Any, role: str, reason: str) -> Generator[Any, Any, Any]:
+    """Calls a callee, and describes the result.
 
-
-async def outcome_awaited(target: Any, role: str, reason: str) -> list[Any]:
-    """The same where it may await."""
-    method = getattr(target, role)
-    try:
-        if role == "argument":
-            return [await method.remote(Unloadable(reason))]
-        if role != "items":
-            return [await method.remote(reason)]
-        found: list[Any] = []
-        async for ref in method.remote(reason):
-            try:
-                found.append(await ref)
-            except SerializationError as error:
-                found += _said(error, reason)
-    except Exception as error:  # noqa: BLE001  # it is what is asked
-        return _said(error, reason)
-    return found
+    Args:
+        run: The method ``run`` of a callee; see ``helpers.callees``.
+        stream: Its method ``items``.
+        role: What in the call cannot be loaded.
+        reason: Why.
+    """
+    calls = {
+        "argument": lambda: run.remote(kind_of, Unloadable(reason)),
+        "result": lambda: run.remote(Unloadable, reason),
+        "listed": lambda: run.remote(listed, reason),
+        "error": lambda: run.remote(fail, reason),
+    }
+    if role in calls:
+        try:
+            return [(yield calls[role]())]
+        except Exception as error:  # noqa: BLE001  # it is described
+            return _describe(error, reason)
+    results: list[Any] = []
+    reading = stream.remote(items, reason)
+    while (ref := (yield reading)) is not None:
+        try:
+            results.append((yield ref))
+        except SerializationError as error:
+            results += _describe(error, reason)
+    return results
 
 
 EXPECTED: dict[str, list[Any]] = {
@@ -110,128 +123,4 @@ EXPECTED: dict[str, list[Any]] = {
     "error": ["TaskError", True],
     "listed": ["SerializationError", True],
 }
-"""What comes of a call, by what in it cannot be loaded."""
-
-
-class Blocking:
-    """Gives and takes in plain methods."""
-
-    def argument(self, value: object) -> str:
-        """Never runs with what cannot be loaded."""
-        return type(value).__name__
-
-    def result(self, reason: str) -> Unloadable:
-        """Gives what cannot be loaded."""
-        return Unloadable(reason)
-
-    def listed(self, reason: str) -> list[Any]:
-        """The same beside what is counted."""
-        return [actorlib.put(1), Unloadable(reason)]
-
-    def items(self, reason: str) -> Generator[Any]:
-        """The same as one of two items."""
-        yield Unloadable(reason)
-        yield 7
-
-    def error(self, reason: str) -> None:
-        """The same in an error."""
-        raise UnloadableError(reason, Unloadable(reason))
-
-    def outcome(self, target: Any, role: str, reason: str) -> list[Any]:
-        """Calls a target."""
-        return outcome(target, role, reason)
-
-
-Plain = actorlib.remote(Blocking)
-
-
-@actorlib.remote
-class Mixed(Blocking):
-    """The same on an event loop."""
-
-    async def idle(self) -> None:
-        """Has it have a loop."""
-
-
-@actorlib.remote
-class Async:
-    """Gives and takes in async methods."""
-
-    async def argument(self, value: object) -> str:
-        """Never runs with what cannot be loaded."""
-        return type(value).__name__
-
-    async def result(self, reason: str) -> Unloadable:
-        """Gives what cannot be loaded."""
-        return Unloadable(reason)
-
-    async def listed(self, reason: str) -> list[Any]:
-        """The same beside what is counted."""
-        return [actorlib.put(1), Unloadable(reason)]
-
-    async def items(self, reason: str) -> AsyncGenerator[Any]:
-        """The same as one of two items."""
-        yield Unloadable(reason)
-        yield 7
-
-    async def error(self, reason: str) -> None:
-        """The same in an error."""
-        raise UnloadableError(reason, Unloadable(reason))
-
-    async def outcome(self, target: Any, role: str, reason: str) -> list[Any]:
-        """Calls a target."""
-        return await outcome_awaited(target, role, reason)
-
-
-_BLOCKING = Blocking()
-
-
-@actorlib.remote
-def argument(value: object) -> str:
-    """Never runs with what cannot be loaded."""
-    return _BLOCKING.argument(value)
-
-
-@actorlib.remote
-def result(reason: str) -> Unloadable:
-    """Gives what cannot be loaded."""
-    return _BLOCKING.result(reason)
-
-
-@actorlib.remote
-def listed(reason: str) -> list[Any]:
-    """The same beside what is counted."""
-    return _BLOCKING.listed(reason)
-
-
-@actorlib.remote
-def items(reason: str) -> Generator[Any]:
-    """The same as one of two items."""
-    yield from _BLOCKING.items(reason)
-
-
-@actorlib.remote
-def error(reason: str) -> None:
-    """The same in an error."""
-    _BLOCKING.error(reason)
-
-
-class Functions:
-    """A target whose calls are calls of functions."""
-
-    argument, result, listed, items, error = argument, result, listed, items, error
-
-
-@actorlib.remote
-def outcome_in_function(target: Any, role: str, reason: str) -> list[Any]:
-    """Calls a target from a function."""
-    return outcome(target, role, reason)
-
-
-ACTORS: dict[str, Any] = {
-    "plain": Plain,
-    "threaded": Plain.options(max_concurrency=2),
-    "mixed": Mixed,
-    "async": Async,
-}
-"""Makes an actor, by its kind."""
+"""What ``outcome`` returns, by what in the call cannot be loaded."""
