@@ -25,7 +25,7 @@ import pytest_asyncio
 from helpers.actors import LENT, limited, living_actors, shared, shared_in_memory
 from helpers.attached import named_owner, new_name, shared_by_attaching
 from helpers.callees import KINDS, Callee
-from helpers.callers import Api, Awaiting, Blocking
+from helpers.callers import Api, Blocking
 from helpers.on_ray import NEEDS_CLIENT, NEEDS_RAY, PATIENCE, shared_on_ray
 
 import actorlib.blocking
@@ -121,7 +121,7 @@ def is_on_ray(engine: str) -> bool:
 @pytest.fixture(scope="module")
 def api(cell: Cell) -> Api:
     """How the test waits."""
-    return Blocking() if cell.api == "blocking" else Awaiting()
+    return Blocking() if cell.api == "blocking" else Api()
 
 
 @pytest.fixture(params=KINDS)

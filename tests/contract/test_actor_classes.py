@@ -1,4 +1,4 @@
-"""The classes that actors may have."""
+"""The classes that actors may have, their methods, and what handles show of them."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ async def test_class_when_called_or_inherited_from_then_refused() -> None:
     assert local.add(1) == 6
 
 
-# The methods of actors of each kind, and what handles show of them.
+# Methods.
 
 
 def doubled(function: Callable[..., int]) -> Callable[..., int]:

@@ -1,4 +1,4 @@
-"""The ways in which an actor ends, and what its calls raise then."""
+"""Constructors, ends of actors, and the methods that every actor has."""
 
 from __future__ import annotations
 
@@ -219,20 +219,6 @@ async def test_actor_when_it_asks_for_too_much_then_its_calls_say_so(
 
 
 # Ready handles, and blocks.
-
-
-async def test_handle_when_awaited_then_it_is_the_handle_of_a_ready_actor(
-    api: Api,
-) -> None:
-    gate = Gate.remote()
-    actor = actorlib.remote(Slow).remote(gate)
-    ready = asyncio.ensure_future(_ready(actor))
-    await api.get(gate.reached.remote("constructor"))
-    assert not ready.done()
-    await api.get(gate.open.remote("constructor"))
-
-    assert await ready is actor
-    assert await api.get(actor.__ray_ready__.remote()) is True
 
 
 async def _ready(actor: Any) -> Any:
@@ -526,11 +512,14 @@ async def test_ready_when_the_constructor_has_returned_then_true(
 ) -> None:
     actor: Any = actorlib.remote(cls).remote(stop.place)
     ref = actor.__ray_ready__.remote()
+    ready = asyncio.ensure_future(_ready(actor))
     await stop.reached()
     assert not ref.done()
+    assert not ready.done()
     stop.release()
 
     assert await api.get(ref) is True
+    assert await ready is actor
 
 
 def class_of(self: object) -> str:
@@ -634,7 +623,7 @@ async def test_methods_when_the_class_is_unusual_then_they_are_the_same(
 async def test_method_when_it_is_sent_then_it_keeps_its_actor(api: Api) -> None:
     counter, echo = Counter.remote(), Echo.remote()
     ready = await api.get(echo.echo.remote(counter.__ray_ready__))
-    end = api.end_of(counter)
+    end = end_of(api, counter)
     del counter
 
     assert await api.get(ready.remote()) is True
@@ -714,14 +703,14 @@ async def test_shutdown_when_an_actor_leaves_then_it_cleans_up_once(
     assert (tmp_path / "terminated").read_text() == "once "
 
     left = await new("left")
-    end = api.end_of(left)
+    end = end_of(api, left)
     error = await error_of(api, left.run.remote(actorlib.exit_actor))
     assert isinstance(error, ActorDiedError)
     await end
     assert (tmp_path / "left").read_text() == "once "
 
     dropped = await new("dropped")
-    end = api.end_of(dropped)
+    end = end_of(api, dropped)
     del dropped
     await end
     assert (tmp_path / "dropped").read_text() == "once "

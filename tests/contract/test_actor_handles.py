@@ -1,4 +1,4 @@
-"""Which handles keep an actor alive, wherever they are."""
+"""Handles: which of them keep an actor alive, and what those that travel can do."""
 
 from __future__ import annotations
 
@@ -365,7 +365,6 @@ async def test_handle_when_its_receiver_never_lives_then_it_is_released(
 
 
 # Handles of actors as arguments, in results, and inside of other values.
-# From here to there.
 
 
 def add_by_all(values: dict[str, Any]) -> Steps:
@@ -427,9 +426,6 @@ async def test_handle_when_beside_or_behind_a_ref_then_the_callee_can_call_it(
     behind = callee.run(call_both, 2, echo.echo.remote(counter))
     assert await api.get(behind) == (2, 2)
     assert await api.get(callee.run(call_both, 3, api.put(counter))) == (3, 3)
-
-
-# From there to here.
 
 
 # Handles and refs that functions and classes mention where they are defined.

@@ -1,4 +1,4 @@
-"""What a call knows: its context, its variables, its devices, its name."""
+"""What a call knows: its context, its variables, its resources, its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments of a call: how they are bound, and when their values are taken."""
+"""Calls: their arguments, results and errors, and how many may have no answer."""
 
 from __future__ import annotations
 
@@ -402,7 +402,7 @@ async def test_num_returns_when_a_callee_calls_then_it_has_the_refs(
     assert await api.get(callee.run(call_for_parts, pair, three)) == [2, 1, 4, 5, 6]
 
 
-# Parts as arguments.
+# Parts of results as arguments.
 
 
 def pass_gate_and_return(

@@ -1,4 +1,4 @@
-"""Calls that are cancelled while they wait, run or clean up, or when they are done."""
+"""Calls that are cancelled, what they have called, and waits that are given up."""
 
 from __future__ import annotations
 

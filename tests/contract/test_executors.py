@@ -1,4 +1,4 @@
-"""How many calls of an actor run at once, and what becomes of those that wait."""
+"""How many calls of an actor run at once, and in which order."""
 
 from __future__ import annotations
 
@@ -262,24 +262,6 @@ async def test_kill_when_calls_run_and_wait_then_all_of_them_fail(
 
     for ref in refs:
         assert isinstance(await error_of(api, ref), ActorDiedError)
-
-
-@ALL_ACTORS
-async def test_end_when_calls_run_and_wait_then_it_comes_behind_them(
-    api: Api, callee: Callee
-) -> None:
-    callee, limit = limited(callee)
-    gate = Gate.remote()
-    refs = await held(api, callee, limit, gate)
-    refs += [callee.run(len, "a" * number) for number in range(20)]
-    end = callee.actor.__ray_terminate__.remote()
-    for number in range(limit):
-        gate.open.remote(str(number))
-
-    values = [*(str(number) for number in range(limit)), *range(20)]
-    assert await api.get(refs) == values
-    assert await api.get(end) is None
-    assert isinstance(await error_of(api, callee.run(len, "ab")), ActorDiedError)
 
 
 AT_ONCE = kinds("threaded", "async", "group")

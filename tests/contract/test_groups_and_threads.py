@@ -1,4 +1,4 @@
-"""Concurrency groups: their limits, their threads, and calls in another group."""
+"""Concurrency groups, and on which thread and loop methods run."""
 
 from __future__ import annotations
 

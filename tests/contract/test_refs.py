@@ -1,4 +1,4 @@
-"""Refs that are given to calls: alone they arrive as values, in values as refs."""
+"""Refs: given to calls, and waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a stream before its last item: cancelled, closed, dropped, or a death."""
+"""Streams that end early or are made again, and how far they are ahead."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from helpers.kinds import (
     TWO_KINDS,
     kinds,
 )
+from helpers.lives import end_of
 from helpers.reused import Gate
 from helpers.waiting_calls import wait_at
 
@@ -166,16 +167,6 @@ async def test_stream_when_detached_and_dropped_then_it_runs_to_its_end(
 
     await ended(stop)
     assert (tmp_path / "made").read_text() == "600"
-
-
-@OWN_ENGINES
-@FEW_KINDS
-async def test_stream_when_only_its_completion_is_awaited_then_it_runs_to_its_end(
-    api: Api, callee: Callee
-) -> None:
-    completed = callee.method("items", backpressure=-1).remote(numbers, 600).completed()
-
-    assert await api.get(completed) == 600
 
 
 # Cancelling.
@@ -394,7 +385,7 @@ async def test_actor_when_only_a_stream_needs_it_then_it_lives_until_the_end(
     source = callee.new()
     stream = source.items(numbers, 300)
     await api.next_item(stream)
-    end = api.end_of(source.actor)
+    end = end_of(api, source.actor)
     del source
 
     assert await all_items(api, stream) == list(range(1, 300))

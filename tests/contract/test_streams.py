@@ -1,4 +1,4 @@
-"""Streams: what their readers see."""
+"""Streams: what their readers see, and generators with ``num_returns``."""
 
 from __future__ import annotations
 
@@ -74,16 +74,6 @@ async def test_stream_when_read_then_its_items_in_order_and_then_the_end(
     with pytest.raises(StopAsyncIteration):
         await api.next_item(stream)
     assert await api.items(callee.items(numbers, 0)) == []
-
-
-@OWN_ENGINES
-@STREAMING
-async def test_stream_when_it_is_long_then_every_item_comes(
-    api: Api, callee: Callee
-) -> None:
-    refs = await api.items(callee.items(numbers, LONG))
-
-    assert await api.get(refs) == list(range(LONG))
 
 
 def first_and_last(place: Place) -> Iterator[str]:

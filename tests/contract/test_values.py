@@ -1,4 +1,4 @@
-"""Values of every kind and size, which are equal where they arrive: both directions."""
+"""Values of every kind and size: they arrive as they were, by calls and by ``put``."""
 
 from __future__ import annotations
 
@@ -387,9 +387,6 @@ async def test_value_when_a_constructor_gets_it_then_it_is_equal(api: Api) -> No
 
 
 # Values behind refs: ``put``, and values that somebody changes later.
-
-
-# put.
 
 
 def values_of(refs: list[Any]) -> Steps:
