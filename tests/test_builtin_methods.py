@@ -6,37 +6,18 @@ What holds for every engine and kind of actor is in ``tests/contract/``.
 from __future__ import annotations
 
 import atexit
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from helpers.actors import AsyncCaller, Caller, Counter
+from helpers.actors import AsyncCaller, Caller
 
 import actorlib
-
-if TYPE_CHECKING:
-    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
-
-BUILT_IN = ["__ray_call__", "__ray_ready__", "__ray_terminate__"]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"preload": [__name__], "num_cpus": 4, "grace": 0.5}
-
-
-async def test_dir_when_of_a_handle_then_it_has_them_beside_those_of_the_class() -> (
-    None
-):
-    counter = Counter.remote()
-
-    names = {*BUILT_IN, *dir(Counter)} - {"options", "remote", "spawn"}
-    assert sorted(names) == dir(counter)
 
 
 @pytest.mark.process

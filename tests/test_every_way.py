@@ -20,8 +20,10 @@ pytestmark = [
 ]
 
 OWNER = "the owner"
+CARRIERS = (OWNER, "plain", "async", "function")
 WAYS = [
-    *itertools.product((OWNER, "plain", "async", "function"), (*ACTORS, "function")),
+    *itertools.product(CARRIERS, ("plain", "async", "function")),
+    *rarely(*itertools.product(CARRIERS, ("threaded", "mixed"))),
     *itertools.product(("threaded", "mixed"), ("plain", "function")),
     *itertools.product(("plain, linked", "async, linked"), ("plain", "async")),
 ]
@@ -48,11 +50,12 @@ async def carried(carrier: str, target: Any, role: str) -> list[tuple[int, bool]
     return [await call.remote(target, role, *load) for load in LOADS]
 
 
-@pytest.mark.parametrize("role", [*ROLES[:2], *rarely(*ROLES[2:])])
+@pytest.mark.parametrize("roles", [ROLES[:2], *rarely((ROLES[2:],))])
 @pytest.mark.parametrize(("carrier", "kind"), WAYS)
 async def test_value_arrives_whichever_way_it_travels(
-    carrier: str, kind: str, role: str
+    carrier: str, kind: str, roles: tuple[str, ...]
 ) -> None:
     target = Functions if kind == "function" else ACTORS[kind]()
-    found = await carried(carrier, target, role)
-    assert found == [(nbytes, True) for _, nbytes in LOADS]
+    for role in roles:
+        found = await carried(carrier, target, role)
+        assert found == [(nbytes, True) for _, nbytes in LOADS], role

@@ -8,9 +8,10 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import Caller, Counter, Echo, Gate, Keeper
+from helpers.actors import Caller, Counter, Keeper
 from helpers.calls import raised
 from helpers.on_ray import NEEDS_CLIENT
+from helpers.reused import Echo, Gate, Reusable
 
 import actorlib
 from actorlib.exceptions import (
@@ -38,6 +39,7 @@ pytestmark = [
     pytest.mark.ray,
     NEEDS_CLIENT,
     pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("runtime"),
 ]
 
 request_id = actorlib.propagate(ContextVar("far_request_id", default="none"))
@@ -93,6 +95,9 @@ class Source:
         return actorlib.get_runtime_context().get_node_id()
 
 
+sources = Reusable(Source)
+
+
 @actorlib.remote
 def double(number: int) -> int:
     return 2 * number
@@ -111,7 +116,6 @@ def count(to: int) -> Iterator[int]:
 # Values.
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_value_when_the_server_has_no_module_of_it_then_it_passes() -> None:
     kept = actorlib.put(Weights(1.0, 2.0))
     echo = Echo.remote()
@@ -122,7 +126,6 @@ async def test_value_when_the_server_has_no_module_of_it_then_it_passes() -> Non
     assert await echo.kind.remote([kept]) == "list"
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_ref_when_inside_of_a_value_then_it_is_asked_for_where_it_is() -> None:
     def first(refs: list[Any]) -> Any:
         return actorlib.get(refs[0], timeout=20)
@@ -136,17 +139,15 @@ async def test_ref_when_inside_of_a_value_then_it_is_asked_for_where_it_is() -> 
     assert [await asked, await ref] == ["a", "kept"]
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_parts_when_asked_for_then_each_is_a_ref() -> None:
-    first, second = Source.remote().parts.options(num_returns=2).remote()
+    first, second = sources.remote().parts.options(num_returns=2).remote()
 
     assert await first == 1
     assert (await Echo.remote().echo.remote(second)).rows == (2.0,)
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_answer_when_it_cannot_be_loaded_here_then_the_call_alone_fails() -> None:
-    source = Source.remote()
+    source = sources.remote()
     error = await raised(source.bound.remote())
 
     assert isinstance(error, SerializationError)
@@ -154,18 +155,16 @@ async def test_answer_when_it_cannot_be_loaded_here_then_the_call_alone_fails() 
     assert await source.request.remote() == "none"
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_map_when_made_from_afar_then_its_calls_are_made() -> None:
     counter = Counter.remote(0)
 
     assert await counter.add.map([1, 2, 3]) == [1, 3, 6]
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_context_variable_when_marked_then_it_travels() -> None:
     token = request_id.set("r-1")
     try:
-        assert await Source.remote().request.remote() == "r-1"
+        assert await sources.remote().request.remote() == "r-1"
     finally:
         request_id.reset(token)
 
@@ -173,7 +172,6 @@ async def test_context_variable_when_marked_then_it_travels() -> None:
 # Options.
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_options_when_given_then_the_actor_has_them(tmp_path: Path) -> None:
     env: Any = {"env_vars": {"WHO": "me"}, "working_dir": str(tmp_path)}
     near = Source.options(runtime_env=env).remote()
@@ -186,7 +184,6 @@ async def test_options_when_given_then_the_actor_has_them(tmp_path: Path) -> Non
     assert await far.node.remote() != actorlib.get_runtime_context().get_node_id()
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_name_when_nobody_has_it_then_the_error_says_who_is_there() -> None:
     counter = Counter.options(name="known").remote(1)
     await counter
@@ -194,26 +191,23 @@ async def test_name_when_nobody_has_it_then_the_error_says_who_is_there() -> Non
         actorlib.get_actor("unknown")
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_generator_when_called_then_it_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedOptionError, match=r"Source\.items.*address='auto'"):
-        Source.remote().items.remote()
+        sources.remote().items.remote()
     with pytest.raises(UnsupportedOptionError, match=r"count.*address='auto'"):
         count.remote(3)
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_generator_when_read_on_the_cluster_then_its_items_come() -> None:
     def total(source: Any) -> int:
         return sum(actorlib.get(ref) for ref in source.items.remote())
 
-    assert await Caller.remote().run.remote(total, Source.remote()) == 1
+    assert await Caller.remote().run.remote(total, sources.remote()) == 1
 
 
 # Placement groups and functions.
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_group_when_reserved_then_its_members_are_inside() -> None:
     group = actorlib.placement_group([{"CPU": 1, "GPU": 1}], name="gang")
     assert await group.ready() == group
@@ -235,7 +229,6 @@ async def test_group_when_reserved_then_its_members_are_inside() -> None:
     assert isinstance(error, ActorPlacementGroupRemoved), str(error)
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_function_when_called_then_a_worker_runs_it() -> None:
     assert await double.remote(double.remote(2)) == 8
     assert await asyncio.gather(*map(double.remote, range(20))) == [*range(0, 40, 2)]
@@ -243,7 +236,6 @@ async def test_function_when_called_then_a_worker_runs_it() -> None:
     assert isinstance(error, TaskUnschedulableError)
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_function_when_forced_to_end_then_its_ref_says_so() -> None:
     gate = Gate.remote()
     ref = forever.remote(gate)
@@ -253,9 +245,9 @@ async def test_function_when_forced_to_end_then_its_ref_says_so() -> None:
     assert isinstance(await raised(ref), TaskCancelledError)
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_deadline_when_a_client_s_call_is_late_then_it_fails_and_stops() -> None:
-    gate = await Gate.remote()
+    gate = Gate.remote()
+    await gate.left.remote()
     with pytest.raises(DeadlineExceededError, match=r"Gate\.wait"):
         await gate.wait.options(timeout=2.0).remote("a")
 

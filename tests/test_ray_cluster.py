@@ -10,14 +10,12 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from helpers.actors import Counter, Gate
 from helpers.calls import raised
 from helpers.on_ray import NEEDS_CLIENT, NEEDS_RAY
-from helpers.owners import Owner
 
 import actorlib
 from actorlib.exceptions import (
@@ -48,49 +46,6 @@ async def test_shutdown_when_calls_are_on_their_way_then_they_are_told(
         runtime.snapshot()
     with pytest.raises(ValueError, match="shut down"):
         gate.reached.remote()
-
-
-_FAILING = """
-    import atexit
-    import actorlib.blocking as ray
-    from helpers.actors import Echo
-    from helpers.owners import tell
-
-    @ray.remote
-    def halves(rows):
-        return rows, rows
-
-    def look():
-        from ray._private import worker
-        tell([name for name, _ in worker._global_node.dead_processes()])
-
-    ray.init(engine="ray", num_cpus=1, log_to_driver=False)
-    atexit.register(look)
-    echo = Echo.remote()
-    tell(ray.get(echo.echo.remote(1)))
-    parts = [halves.options(num_returns=2).remote([1]) for _ in range(3)]
-    raise KeyError("the only traceback")
-"""
-
-
-@pytest.mark.slow
-def test_script_that_fails_on_a_cluster_of_its_own_when_it_ends_then_quietly() -> None:
-    # Sockets lie in the folder, whose name may not be long.
-    with TemporaryDirectory(prefix="r") as folder:
-        environ = {"RAY_AUTH_MODE": "disabled", "TMPDIR": folder}
-        owner = _ended_script(Path(folder), environ)
-
-    assert owner.err.count("Traceback") == 1
-    assert "KeyError: 'the only traceback'" in owner.err
-    assert "never retrieved" not in owner.err
-
-
-def _ended_script(folder: Path, environ: dict[str, str]) -> Owner:
-    with Owner(_FAILING, folder=folder, environ=environ) as owner:
-        assert owner.told(limit=60) == 1
-        assert owner.told(limit=60) == []  # Ray would wait for those that are dead
-        assert owner.end(limit=60) == 1
-    return owner
 
 
 # Choosing by configuration, and bad addresses.

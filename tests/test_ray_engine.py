@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextvars import ContextVar
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from helpers.actors import (
-    Caller,
-    Echo,
-)
+from helpers.actors import Caller, Log
 from helpers.calls import raised
 from helpers.on_ray import NEEDS_RAY
+from helpers.reused import Echo, Gate, Reusable
+from helpers.waiting_calls import until_canceled
 
 import actorlib
 from actorlib.exceptions import (
+    DeadlineExceededError,
     TaskError,
     TaskUnschedulableError,
     UnsupportedOptionError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
 
     from actorlib import Runtime
 
@@ -35,7 +36,11 @@ pytestmark = [
     pytest.mark.ray,
     NEEDS_RAY,
     pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("runtime"),
 ]
+
+SOON_ENOUGH = 2.0
+"""Seconds in which a call has to be running, also where other tests run beside."""
 
 request_id = actorlib.propagate(ContextVar("cluster_request_id", default="none"))
 
@@ -47,21 +52,7 @@ def address(ray_cluster: str) -> str:
 
 @actorlib.remote
 class Source:
-    """Makes items."""
-
-    def items(self, count: int, *, fails: bool = False) -> Iterator[int]:
-        yield from range(count)
-        if fails:
-            raise ValueError("no more")
-
-    def parts(self) -> tuple[int, int]:
-        return 1, 2
-
-    def flaky(self, path: str) -> str:
-        if not os.path.exists(path):  # noqa: PTH110  # one look
-            Path(path).touch()
-            raise LookupError("the first time")
-        return "the second time"
+    """Says where it is."""
 
     def variable(self, name: str) -> str | None:
         return os.environ.get(name)
@@ -69,14 +60,14 @@ class Source:
     def context(self) -> Any:
         return actorlib.get_runtime_context()
 
-    def itself(self) -> Any:
-        return actorlib.get_runtime_context().current_actor
-
     def request(self) -> str:
         return request_id.get()
 
     def where(self) -> str:
         return os.getcwd()  # noqa: PTH109  # a text
+
+
+sources = Reusable(Source)
 
 
 @actorlib.remote
@@ -97,21 +88,9 @@ def nested(number: int) -> int:
 # Calls.
 
 
-@pytest.mark.usefixtures("runtime")
-async def test_exception_when_listed_then_the_call_is_made_again(
-    tmp_path: Path,
-) -> None:
-    source = Source.options(max_task_retries=1, retry_exceptions=[LookupError]).remote()
-
-    assert await source.flaky.remote(str(tmp_path / "a")) == "the second time"
-    flaky = source.flaky.options(retry_exceptions=[ValueError])
-    assert isinstance(await raised(flaky.remote(str(tmp_path / "b"))), LookupError)
-
-
 # Options.
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_env_when_given_then_the_process_has_it(tmp_path: Path) -> None:
     env: Any = {"env_vars": {"WHO": "me"}, "working_dir": str(tmp_path)}
     source = Source.options(runtime_env=env).remote()
@@ -120,9 +99,8 @@ async def test_env_when_given_then_the_process_has_it(tmp_path: Path) -> None:
     assert await source.where.remote() == str(tmp_path)
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_accelerators_when_not_asked_for_then_they_are_hidden() -> None:
-    hidden, open_ = Source.remote(), Source.options(accelerators="inherit").remote()
+    hidden, open_ = sources.remote(), Source.options(accelerators="inherit").remote()
 
     assert await hidden.variable.remote("CUDA_VISIBLE_DEVICES") == ""
     assert await open_.variable.remote("CUDA_VISIBLE_DEVICES") is None
@@ -131,7 +109,7 @@ async def test_accelerators_when_not_asked_for_then_they_are_hidden() -> None:
 async def test_resource_when_one_machine_has_it_then_the_actor_is_there(
     runtime: Runtime,
 ) -> None:
-    near, far = Source.remote(), Source.options(resources={"far": 1}).remote()
+    near, far = sources.remote(), Source.options(resources={"far": 1}).remote()
     there = await far.context.remote()
 
     assert there.get_node_id() != actorlib.get_runtime_context().get_node_id()
@@ -140,25 +118,11 @@ async def test_resource_when_one_machine_has_it_then_the_actor_is_there(
     assert runtime.cluster_resources()["far"] == 4
 
 
-@pytest.mark.usefixtures("runtime")
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"device": 0, "num_gpus": 1},
-        {"placement": "spread", "num_gpus": 1},
-        {"restart_window": 5.0, "max_restarts": 1},
-        {"restart_backoff": 5.0, "max_restarts": 1},
-    ],
-    ids=lambda options: next(iter(options)),
-)
-async def test_option_when_ray_cannot_keep_it_then_it_is_refused_by_name(
-    options: Any,
-) -> None:
-    with pytest.raises(UnsupportedOptionError, match=next(iter(options))):
-        Echo.options(**options).remote()
+async def test_option_when_ray_cannot_keep_it_then_it_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedOptionError, match="device"):
+        Echo.options(device=0, num_gpus=1).remote()
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_wish_when_about_other_actors_then_it_is_refused_by_name() -> None:
     other = Echo.options(num_gpus=1).remote()
     with pytest.raises(UnsupportedOptionError, match="near"):
@@ -170,7 +134,6 @@ async def test_wish_when_about_other_actors_then_it_is_refused_by_name() -> None
 # Placement groups.
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_gpu_memory_when_asked_for_then_refused_with_what_to_write() -> None:
     refused = r"Ray counts GPUs and not their memory.*num_gpus="
     with pytest.raises(UnsupportedOptionError, match=refused):
@@ -183,7 +146,6 @@ async def test_gpu_memory_when_asked_for_then_refused_with_what_to_write() -> No
 # Functions.
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_function_when_called_then_a_worker_runs_it() -> None:
     doubled = double.remote(double.remote(2))
 
@@ -194,9 +156,86 @@ async def test_function_when_called_then_a_worker_runs_it() -> None:
     assert isinstance(error, TaskError)
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_function_when_it_asks_for_too_much_then_it_is_told() -> None:
     error = await raised(double.options(num_cpus=1_000).remote(1))
 
     assert isinstance(error, TaskUnschedulableError)
     assert "CPU=1000" in str(error)
+
+
+# Deadlines of what takes another way than the plain methods of the contract.
+
+
+@actorlib.remote
+class Worker(Log):
+    """Works until nobody waits for it, in an actor with an event loop."""
+
+    def work(self) -> str:
+        return self.note(until_canceled())
+
+    async def seen_later(self) -> list[Any]:
+        return self.seen()
+
+
+async def late(ref: Any) -> DeadlineExceededError:
+    error = await raised(ref)
+    assert isinstance(error, DeadlineExceededError)
+    return error
+
+
+async def test_deadline_when_a_plain_method_on_a_loop_runs_then_it_sees_it() -> None:
+    worker = await Worker.remote()
+
+    error = await late(worker.work.options(timeout=SOON_ENOUGH).remote())
+
+    assert "Worker.work" in str(error)
+    assert (error.timeout, error.is_inherited) == (SOON_ENOUGH, False)
+    assert await worker.seen_later.remote() == ["stopped by itself"]
+
+
+async def test_deadline_when_a_coroutine_runs_then_it_is_cancelled() -> None:
+    gate = Gate.remote()
+    await gate.open.remote("ready")
+    await gate.wait.remote("ready")
+
+    await late(gate.wait.options(timeout=SOON_ENOUGH).remote("here"))
+
+    assert await gate.wait.remote("here") == "here"  # opened by who gave up
+    assert await gate.left.remote() == ["here"]
+
+
+@actorlib.remote(timeout=SOON_ENOUGH, max_retries=0)
+def pass_through(gate: Any, name: str) -> None:
+    actorlib.get(gate.wait.remote(name))
+
+
+async def test_deadline_when_a_function_runs_then_it_and_its_calls_are_stopped() -> (
+    None
+):
+    gate = Gate.remote()
+    await gate.open.remote("open")
+    await pass_through.options(timeout=60.0).remote(gate, "open")  # a worker is there
+
+    error = await late(pass_through.remote(gate, "shut"))
+
+    assert "pass_through" in str(error)
+    assert error.timeout == SOON_ENOUGH
+    assert await gate.wait.remote("shut") == "shut"
+    assert await gate.left.remote() == ["shut"]
+
+
+async def test_deadline_when_a_function_inherits_it_then_it_says_from_whom() -> None:
+    def ask(gate: Any) -> None:
+        try:
+            actorlib.get(pass_through.options(timeout=60.0).remote(gate, "shut"))
+        except DeadlineExceededError as error:
+            cast("Any", sys).text = str(error)
+
+    def text() -> str:
+        return str(cast("Any", sys).text)
+
+    caller = Caller.remote()
+    await late(caller.run.options(timeout=SOON_ENOUGH).remote(ask, Gate.remote()))
+
+    expected = "the 2 s that Caller.run, which called it, was given"
+    assert expected in await caller.run.remote(text)

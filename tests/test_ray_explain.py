@@ -6,9 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from helpers.actors import Caller, Echo, Gate, Stop
+from helpers.actors import Caller, Stop
 from helpers.calls import raised
 from helpers.on_ray import NEEDS_CLIENT, NEEDS_RAY
+from helpers.reused import Echo, Gate
 
 import actorlib
 from actorlib.exceptions import UnsupportedOptionError
@@ -106,7 +107,8 @@ async def test_explain_when_an_actor_waits_then_it_says_what_there_is(
 
 
 async def test_explain_when_an_actor_is_dead_then_it_says_how(runtime: Runtime) -> None:
-    echo = await Echo.remote()
+    echo = Echo.remote()
+    await echo.pid.remote()
     await actorlib.kill(echo)
     await raised(echo.pid.remote())
     never = Echo.options(num_gpus=64).remote()

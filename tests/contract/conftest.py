@@ -1,13 +1,16 @@
 """The dimensions of the contract for calls: engine, API, and what is called.
 
 A test asks for ``api`` and ``callee`` and runs once for each cell. One that holds for
-some of them alone says so::
+some of them alone says so, by a mark of ``helpers.kinds``::
 
-    @pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
+    @kinds("plain", "async")
 
 and where an engine refuses what is tested, the test asserts the refusal. What does not
 depend on the kind of callee asks for no ``callee``, and runs once for each engine and
 API. A cell that is wrong today is an ``xfail(strict=True)`` with the reason.
+
+On Ray, where each actor is an interpreter, only tests run that show something of their
+own there, and they share actors; see ``OWN_ENGINES`` and ``helpers.reused``.
 """
 
 from __future__ import annotations
@@ -22,13 +25,13 @@ import pytest_asyncio
 from helpers.actors import LENT, limited, living_actors, shared, shared_in_memory
 from helpers.attached import named_owner, new_name, shared_by_attaching
 from helpers.callees import KINDS, Callee
-from helpers.callers import Api, Awaiting, Blocking
+from helpers.callers import Api, Blocking
 from helpers.on_ray import NEEDS_CLIENT, NEEDS_RAY, PATIENCE, shared_on_ray
 
 import actorlib.blocking
 from actorlib._base.ids import ActorId
 from actorlib._core.engine import find_engine, set_engine
-from actorlib.exceptions import ActorDiedError, ActorNotFoundError
+from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -86,7 +89,6 @@ _CELLS: list[tuple[Cell, tuple[pytest.MarkDecorator, ...]]] = [
     (Cell("attached", "blocking", ("plain",)), _THOROUGH),
     # Each actor there is an interpreter, which takes seconds.
     (Cell("ray", "await", ("plain",), ("function", "async")), _RAY),
-    (Cell("ray", "blocking", ("plain",)), (*_RAY, *_THOROUGH)),
     # Everything but streams takes the way of the cell above.
     (Cell("client", "await", ("plain",)), (*_CLIENT, *_THOROUGH)),
 ]
@@ -119,14 +121,41 @@ def is_on_ray(engine: str) -> bool:
 @pytest.fixture(scope="module")
 def api(cell: Cell) -> Api:
     """How the test waits."""
-    return Blocking() if cell.api == "blocking" else Awaiting()
+    return Blocking() if cell.api == "blocking" else Api()
 
 
 @pytest.fixture(params=KINDS)
 def callee(request: pytest.FixtureRequest, api: Api, runtime: object) -> Callee:
     """What the test calls, in its cell's runtime."""
     del runtime  # it runs
-    return Callee(cast("str", request.param), is_blocking=api.is_blocking)
+    kind = cast("str", request.param)
+    return Callee(kind, is_blocking=api.is_blocking, is_reused=True)
+
+
+_LEFT_OUT: dict[str, tuple[str, Callable[[Cell], bool]]] = {
+    "own_engines": (
+        "leaves a test out on Ray, where it is up to Ray or shown by another test",
+        lambda cell: cell.engine in ("ray", "client"),
+    ),
+    "streams": (
+        "leaves a test out with Ray's client, which refuses streams",
+        lambda cell: cell.engine == "client",
+    ),
+    "awaiting_api": (
+        "leaves a test out with the blocking API",
+        lambda cell: cell.api == "blocking",
+    ),
+    "blocking_api": (
+        "leaves a test out with the async API",
+        lambda cell: cell.api == "await",
+    ),
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declares the marks that leave a test out in some cells; see ``helpers.kinds``."""
+    for name, (text, _) in _LEFT_OUT.items():
+        config.addinivalue_line("markers", f"{name}: {text}")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -147,109 +176,53 @@ def _is_in_its_cell(item: pytest.Item) -> bool:
     cell, kind = params.get("cell"), params.get("callee")
     if not isinstance(cell, Cell):
         return True
-    for name, is_left_out in _LEFT_OUT.items():
-        if name in cast("Any", item).fixturenames and is_left_out(cell, kind):
+    for mark in item.iter_markers():
+        if mark.name in _LEFT_OUT and _LEFT_OUT[mark.name][1](cell):
             return False
     kind = "async" if kind in ("mixed", "looped") else kind
     module = item.path.stem.removeprefix("test_")
-    rare = cell.rare if module in _OF_KINDS else (*cell.rare, *cell.rare_elsewhere)
-    if kind in rare or (cell.api == "blocking" and module not in _OF_WAITING):
+    of_kinds = _OF_PROCESSES if cell.engine == "local" else _OF_KINDS
+    rare = cell.rare if module in of_kinds else (*cell.rare, *cell.rare_elsewhere)
+    waits_likewise = cell.api == "blocking" and not (
+        module in _OF_WAITING or item.get_closest_marker("blocking_api")
+    )
+    if kind in rare or waits_likewise:
         item.add_marker(pytest.mark.thorough)
     return kind is None or kind in (*cell.kinds, *cell.rare)
 
 
 _OF_KINDS = {
     "actor_ends",
-    "actor_restarts",
-    "async_constructors",
-    "call_cancelling",
-    "call_contexts",
     "call_deadlines",
-    "call_groups",
-    "call_order",
-    "call_results",
-    "call_streams",
+    "cancelling",
     "executors",
-    "given_up_waits",
-    "method_threads",
+    "groups_and_threads",
     "nested_calls",
-    "recursive_cancelling",
     "retried_calls",
-    "stream_ends",
-    "stream_windows",
+    "streams",
 }
 """The files whose subject depends on how a callee runs its calls."""
 
-_OF_WAITING = {
+_OF_PROCESSES = {
     "actor_ends",
-    "actor_names",
-    "call_cancelling",
     "call_deadlines",
-    "call_results",
-    "call_streams",
-    "given_up_waits",
+    "cancelling",
+    "nested_calls",
+    "streams",
+}
+"""Those of them where it matters, too, that the callee is a process."""
+
+_OF_WAITING = {
     "maps_and_queues",
     "program_threads",
-    "put_and_changed_values",
+    "refs",
     "runtime_ends",
-    "stream_ends",
-    "waits_for_refs",
+    "streams",
 }
 """The files whose subject depends on how a program waits.
 
 The blocking API is tested there by default, and in the others with ``--thorough``.
 """
-
-
-# Fixtures that leave a test out in some cells.
-
-
-@pytest.fixture
-def streams() -> None:
-    """Leaves a test out with Ray's client, which refuses streams.
-
-    On Ray, where each actor is an interpreter, it also leaves out the blocking API, and
-    what ``few_kinds_on_ray`` does.
-    """
-
-
-@pytest.fixture
-def few_kinds_on_ray() -> None:
-    """Leaves out, on Ray, the kinds whose calls take the way of another kind there."""
-
-
-@pytest.fixture
-def own_engines() -> None:
-    """Leaves a test out on Ray: what it asserts is up to Ray there."""
-
-
-@pytest.fixture
-def awaiting_api() -> None:
-    """Leaves a test out with the blocking API, which has nothing like it."""
-
-
-@pytest.fixture
-def blocking_api() -> None:
-    """Leaves a test out with the async API, which has nothing like it."""
-
-
-def _is_rare(cell: Cell, kind: str | None) -> bool:
-    """Whether a cell on Ray shows what a cheaper one shows, too."""
-    few = {"ray": ("function", "plain", "async"), "client": ("function", "plain")}
-    return kind is not None and kind not in few.get(cell.engine, (kind,))
-
-
-_LEFT_OUT: dict[str, Callable[[Cell, str | None], bool]] = {
-    "streams": lambda cell, kind: (
-        cell.engine == "client"
-        or (cell.engine == "ray" and cell.api == "blocking")
-        or _is_rare(cell, kind)
-    ),
-    "few_kinds_on_ray": _is_rare,
-    "own_engines": lambda cell, _: cell.engine in ("ray", "client"),
-    "awaiting_api": lambda cell, _: cell.api == "blocking",
-    "blocking_api": lambda cell, _: cell.api == "await",
-}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -264,11 +237,7 @@ async def lend(cell: Cell, request: pytest.FixtureRequest) -> AsyncIterator[Lend
     if cell.engine in ("ray", "client"):
         name = "ray_cluster" if cell.engine == "ray" else "ray_client"
         address = request.getfixturevalue(name)
-        lending = (
-            _scripts_on_ray(address)
-            if cell.api == "blocking"
-            else shared_on_ray(address)
-        )
+        lending = shared_on_ray(address)
     elif cell.engine == "attached":
         modules = request.path.parent
         lending = (
@@ -339,26 +308,6 @@ async def _scripts_by_attaching(modules: Path) -> AsyncGenerator[Lend]:
 
         async with _lent_script(end_actors) as lend:
             yield lend
-
-
-@asynccontextmanager
-async def _scripts_on_ray(address: str) -> AsyncGenerator[Lend]:
-    """The same, on a cluster."""
-    await asyncio.to_thread(
-        actorlib.blocking.init, address, engine="ray", log_to_driver=False
-    )
-
-    async def end_actors(engine: Any) -> None:
-        ending = engine.living()
-        for space, name in engine.names():
-            with suppress(ActorNotFoundError):  # it has ended meanwhile
-                ending.append(engine.find(name, space).actor_id)
-        ends = [engine.kill(actor) for actor in ending]
-        await asyncio.to_thread(_wait_for, ends)
-        gc.collect()  # a caught error keeps handles in a cycle
-
-    async with _lent_script(end_actors) as lend:
-        yield lend
 
 
 @asynccontextmanager

@@ -1,7 +1,8 @@
-"""Which handles keep an actor alive, wherever they are."""
+"""Handles: which of them keep an actor alive, and what those that travel can do."""
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import gc
 import pickle
@@ -9,9 +10,20 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import Counter, Echo, Gate, Keeper, Target
+from helpers.actors import Counter, Keeper, Target
 from helpers.callers import error_of
+from helpers.kinds import (
+    ACTORS,
+    AWAITING,
+    CONTRACT,
+    FEW_KINDS,
+    OWN_ENGINES,
+    PLAIN,
+    TWO_KINDS,
+)
 from helpers.lives import end_of, keep, kept, leave, remote
+from helpers.reused import Echo, Gate
+from helpers.waiting_calls import wait_at
 
 import actorlib
 from actorlib.exceptions import (
@@ -23,26 +35,15 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Generator
 
     from helpers.callees import Callee
     from helpers.callers import Api
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.usefixtures("runtime"),
-    pytest.mark.asyncio(loop_scope="module"),
-]
+    Steps = Generator[Any, Any, Any]
 
-ACTORS = pytest.mark.parametrize(
-    "callee", ["plain", "threaded", "async", "group"], indirect=True
-)
-PLAIN = pytest.mark.parametrize("callee", ["plain"], indirect=True)
-THREE_KINDS = pytest.mark.parametrize(
-    "callee", ["function", "plain", "async"], indirect=True
-)
-TWO_KINDS = pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
+
+pytestmark = CONTRACT
 
 
 async def new_target(api: Api) -> tuple[Any, int, asyncio.Future[None]]:
@@ -74,6 +75,7 @@ async def test_handle_when_copied_then_each_copy_keeps_the_actor(api: Api) -> No
     await end
 
 
+@OWN_ENGINES
 async def test_handle_when_pickled_by_the_user_then_refused(api: Api) -> None:
     counter = Counter.remote()
     with pytest.raises(TypeError, match=r"argument or a result|travels only"):
@@ -105,6 +107,7 @@ async def test_handle_when_a_callee_keeps_it_then_the_actor_lives(
     await end
 
 
+@OWN_ENGINES
 @pytest.mark.parametrize("how", ["drop", "kill", "leave"])
 @PLAIN
 async def test_holder_when_it_ends_then_what_it_held_ends_too(
@@ -125,24 +128,7 @@ async def test_holder_when_it_ends_then_what_it_held_ends_too(
     await end
 
 
-async def test_handle_when_only_a_constructor_has_it_then_the_actor_lives(
-    api: Api,
-) -> None:
-    target, pid, end = await new_target(api)
-    keeper = Keeper.remote(Keeper.remote(target))
-    del target
-    inner = await api.get(keeper.kept.remote())
-    again = await api.get(inner.kept.remote())
-
-    assert await api.get(again.ping.remote()) == pid
-    assert not end.done()
-    del inner, again
-    await api.get(keeper.keep.remote(None))
-    gc.collect()
-    await end
-
-
-@THREE_KINDS
+@FEW_KINDS
 async def test_handle_when_it_travels_in_values_then_each_holder_counts_once(
     api: Api, callee: Callee
 ) -> None:
@@ -196,6 +182,7 @@ def make_and_drop(log: Any) -> Any:
     yield counter.add.remote()
 
 
+@OWN_ENGINES
 @TWO_KINDS
 async def test_actor_when_a_callee_made_and_dropped_it_then_it_ends(
     api: Api, callee: Callee
@@ -207,26 +194,6 @@ async def test_actor_when_a_callee_made_and_dropped_it_then_it_ends(
     end = end_of(api, counter)
     del counter
     await api.get(keeper.keep.remote(None))
-
-    await end
-
-
-class Parent:
-    def __init__(self) -> None:
-        self.child = Target.remote()
-
-    def hand_out(self) -> Any:
-        return self.child
-
-
-async def test_actor_when_a_constructor_made_it_then_it_ends_with_its_maker(
-    api: Api,
-) -> None:
-    parent = actorlib.remote(Parent).remote()
-    child = await api.get(parent.hand_out.remote())
-    assert await api.get(child.ping.remote()) > 0
-    end = end_of(api, child)
-    del child, parent
 
     await end
 
@@ -253,17 +220,14 @@ def fail_with(handle: Any) -> None:
     raise LookupError("with", handle)
 
 
+@OWN_ENGINES
 @TWO_KINDS
 async def test_error_when_it_has_a_handle_then_it_keeps_the_actor(
-    api: Api, callee: Callee, *, is_on_ray: bool
+    api: Api, callee: Callee
 ) -> None:
     target, pid, end = await new_target(api)
     error = await error_of(api, callee.run(fail_with, target))
     del target
-    if is_on_ray:  # handles pass in values only; the error arrives as its text
-        assert len(error.args) == 1
-        end.cancel()
-        return
 
     assert await api.get(error.args[1].ping.remote()) == pid
     assert not end.done()
@@ -279,13 +243,14 @@ def ping(target: Any) -> Generator[Any, Any, Any]:
     return (yield target.ping.remote())
 
 
+@OWN_ENGINES
 @PLAIN
 async def test_handle_when_its_call_waits_then_the_actor_lives(
     api: Api, callee: Callee
 ) -> None:
     gate = Gate.remote()
     target, pid, end = await new_target(api)
-    callee.run(pass_gate, gate)
+    callee.run(wait_at, gate, "the place")
     ref = callee.run(ping, target)
     del target
     await api.get(gate.reached.remote("the place"))
@@ -306,6 +271,7 @@ class Unloadable:
         return bad_number, ()
 
 
+@OWN_ENGINES
 @TWO_KINDS
 async def test_handle_when_the_call_is_refused_or_fails_then_it_is_released(
     api: Api, callee: Callee, *, is_on_ray: bool
@@ -328,17 +294,14 @@ async def test_handle_when_the_call_is_refused_or_fails_then_it_is_released(
     await end
 
 
-def pass_gate(gate: Any) -> Any:
-    yield gate.wait.remote("the place")
-
-
+@OWN_ENGINES
 @PLAIN
 async def test_handle_when_the_call_is_cancelled_then_it_is_released(
     api: Api, callee: Callee
 ) -> None:
     gate = Gate.remote()
     target, _, end = await new_target(api)
-    busy = callee.run(pass_gate, gate)
+    busy = callee.run(wait_at, gate, "the place")
     await api.get(gate.reached.remote("the place"))
     refs = [
         callee.run(same, target),
@@ -356,6 +319,7 @@ async def test_handle_when_the_call_is_cancelled_then_it_is_released(
     await end
 
 
+@OWN_ENGINES
 @TWO_KINDS
 async def test_handle_when_its_receiver_dies_of_the_call_then_it_is_released(
     api: Api, callee: Callee
@@ -377,6 +341,7 @@ class Failing:
     def take(self, value: Any) -> None: ...
 
 
+@OWN_ENGINES
 async def test_handle_when_its_receiver_never_lives_then_it_is_released(
     api: Api,
 ) -> None:
@@ -397,3 +362,159 @@ async def test_handle_when_its_receiver_never_lives_then_it_is_released(
 
     gc.collect()
     await end
+
+
+# Handles of actors as arguments, in results, and inside of other values.
+
+
+def add_by_all(values: dict[str, Any]) -> Steps:
+    listed, pair, deep = values["list"], values["pair"], values["deep"]
+    return (yield [h.add.remote() for h in [*listed, pair[1], deep[0][0]["k"]]])
+
+
+async def test_handle_when_inside_of_an_argument_then_the_callee_can_call_it(
+    api: Api, callee: Callee
+) -> None:
+    one, two = Counter.remote(), Counter.remote(10)
+    values = {"list": [one, two, one], "pair": (0, two), "deep": [({"k": one},)]}
+
+    answers = await api.get(callee.run(add_by_all, values))
+
+    assert sorted(answers) == [1, 2, 3, 11, 12]
+
+
+def keys_and_values(table: dict[Any, Any]) -> Any:
+    return table
+
+
+@FEW_KINDS
+async def test_handle_when_it_comes_back_then_it_is_equal(
+    api: Api, callee: Callee
+) -> None:
+    counter, other = Counter.remote(), Counter.remote()
+    bare = await api.get(callee.first(counter))
+    [listed], same = await api.get(callee.all([counter], counter))
+    value = (await api.get(callee.run(keys_and_values, {"h": (counter, 1)})))["h"][0]
+    [(key, [item])] = (
+        await api.get(callee.run(keys_and_values, {counter: {counter}}))
+    ).items()
+
+    backs = [bare, listed, same, value, key, item]
+    for back in backs:
+        assert back == counter
+        assert hash(back) == hash(counter)
+        assert repr(back) == repr(counter)
+        assert back != other
+        assert back != "counter"
+    assert len({*backs, counter, other}) == 2
+    await api.get([back.add.remote() for back in backs])
+    assert await api.get(counter.add.remote()) == 7
+
+
+def call_both(value: int, handle: Any) -> Steps:
+    return value, (yield handle.add.remote())
+
+
+@FEW_KINDS
+async def test_handle_when_beside_or_behind_a_ref_then_the_callee_can_call_it(
+    api: Api, callee: Callee
+) -> None:
+    echo, counter = Echo.remote(), Counter.remote()
+    beside = callee.run(call_both, echo.echo.remote(1), counter)
+    assert await api.get(beside) == (1, 1)
+
+    behind = callee.run(call_both, 2, echo.echo.remote(counter))
+    assert await api.get(behind) == (2, 2)
+    assert await api.get(callee.run(call_both, 3, api.put(counter))) == (3, 3)
+
+
+# Handles and refs that functions and classes mention where they are defined.
+
+
+def capturing(counter: Any, ref: Any) -> list[Any]:
+    """Definitions that mention a handle and a ref of those who define them."""
+
+    class Captor:
+        def use(self) -> list[int]:
+            return actorlib.get([counter.add.remote(), ref])
+
+    class AsyncCaptor:
+        async def use(self) -> list[int]:
+            refs: Any = counter.add.remote(), ref
+            return await asyncio.gather(*refs)
+
+    def use() -> list[int]:
+        return actorlib.get([counter.add.remote(), ref])
+
+    return [*map(actorlib.remote, (Captor, AsyncCaptor)), actorlib.remote(use)]
+
+
+async def test_definition_when_it_mentions_a_handle_and_a_ref_then_it_has_them(
+    api: Api,
+) -> None:
+    counter = Counter.remote(1)
+    ref = counter.add.remote()
+    assert await api.get(ref) == 2
+    plain, coroutine, function = capturing(counter, ref)
+
+    assert await api.get(plain.remote().use.remote()) == [3, 2]
+    assert await api.get(coroutine.remote().use.remote()) == [4, 2]
+    assert await api.get(function.remote()) == [5, 2]
+    assert await api.get(plain.remote().use.remote()) == [6, 2]
+
+
+@OWN_ENGINES
+async def test_function_when_it_mentions_a_handle_and_a_ref_then_it_runs_with_them(
+    api: Api, callee: Callee
+) -> None:
+    counter = Counter.remote(1)
+    ref = counter.add.remote()
+
+    def use() -> Generator[Any, Any, list[int]]:
+        return (yield [ref, counter.add.remote()])
+
+    # Calls of two callers have no order: on Ray the callee's may be the first.
+    assert sorted(await api.get(callee.run(use))) == [2, 3]
+
+
+def define() -> Steps:
+    counter = Counter.remote(1)
+    ref = counter.add.remote()
+    yield ref
+    plain, coroutine, function = capturing(counter, ref)
+    return plain.remote(), coroutine.remote(), (yield function.remote())
+
+
+@OWN_ENGINES
+@FEW_KINDS
+async def test_definition_when_a_callee_makes_it_then_it_has_what_is_there(
+    api: Api, callee: Callee
+) -> None:
+    plain, coroutine, values = await api.get(callee.run(define))
+    assert values == [3, 2]
+    await api.get(callee.run(gc.collect))  # what was defined there is gone
+
+    assert await api.get(coroutine.use.remote()) == [4, 2]
+    assert await api.get(plain.use.remote()) == [5, 2]
+
+
+@OWN_ENGINES
+@AWAITING
+async def test_definition_when_it_alone_has_a_handle_then_the_actor_lives_as_long(
+    api: Api,
+) -> None:
+    counter = Counter.remote(1)
+    ended = end_of(api, counter)
+    captor, *others = capturing(counter, api.put(0))
+    user = captor.remote()
+    assert await api.get(user.use.remote()) == [2, 0]
+
+    await api.kill(user)
+    del counter, others, user
+    gc.collect()
+    user = captor.remote()
+    assert await api.get(user.use.remote()) == [3, 0]
+
+    del captor, user
+    gc.collect()
+    await ended

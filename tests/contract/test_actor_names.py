@@ -7,9 +7,12 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import Counter, Echo, Gate, Keeper
+from helpers.actors import Counter, Echo, Keeper
 from helpers.callers import error_of
+from helpers.kinds import CONTRACT, OWN_ENGINES, PLAIN, TWO_KINDS
 from helpers.lives import end_of, info_of, leave
+from helpers.reused import Gate
+from helpers.waiting_calls import wait_at
 
 import actorlib
 import actorlib.blocking
@@ -27,14 +30,7 @@ if TYPE_CHECKING:
     from helpers.callees import Callee
     from helpers.callers import Api
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.usefixtures("runtime"),
-    pytest.mark.asyncio(loop_scope="module"),
-]
-
-PLAIN = pytest.mark.parametrize("callee", ["plain"], indirect=True)
-TWO_KINDS = pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
+pytestmark = CONTRACT
 
 
 @pytest.fixture
@@ -65,15 +61,6 @@ async def test_name_when_given_then_it_is_found_from_everywhere(
 
 
 @TWO_KINDS
-async def test_name_when_an_actor_looks_for_its_own_then_it_finds_itself(
-    api: Api, callee: Callee
-) -> None:
-    target = callee.new(name="own")
-
-    assert await api.get(target.run(find_there, "own")) == target.actor
-
-
-@TWO_KINDS
 async def test_name_when_unknown_then_the_error_suggests_another(
     api: Api, callee: Callee, find: Callable[..., Any], *, is_on_ray: bool
 ) -> None:
@@ -88,6 +75,7 @@ async def test_name_when_unknown_then_the_error_suggests_another(
     del counter
 
 
+@OWN_ENGINES
 async def test_class_when_asked_for_then_the_actor_has_to_be_of_it() -> None:
     counter = Counter.options(name="c").remote()
 
@@ -145,16 +133,6 @@ async def test_get_if_exists_when_many_ask_then_there_is_one_actor(
     assert sorted(await api.get(sums)) == [*range(1, 8)]
 
 
-async def test_get_if_exists_when_the_actor_is_of_another_class_then_its_methods(
-    api: Api,
-) -> None:
-    echo = Echo.options(name="e").remote()
-    other: Any = Counter.options(name="e", get_if_exists=True).remote(7)
-
-    assert other == echo
-    assert await api.get(other.echo.remote(1)) == 1
-
-
 def claimed_again(find: Callable[..., Any], first: Any) -> Any:
     """Asserts that a name is free, and gives another actor that has it."""
     with pytest.raises(ActorNotFoundError):
@@ -177,9 +155,10 @@ async def test_name_when_its_actor_was_killed_then_it_is_free_at_once(
     assert find("t") == second
 
 
+@OWN_ENGINES
 @PLAIN
 async def test_name_when_its_actor_has_ended_by_itself_then_it_is_free(
-    api: Api, callee: Callee, find: Callable[..., Any], *, is_on_ray: bool
+    api: Api, callee: Callee, find: Callable[..., Any]
 ) -> None:
     target = callee.new(name="t")
     await api.ready(target.actor)
@@ -187,11 +166,10 @@ async def test_name_when_its_actor_has_ended_by_itself_then_it_is_free(
     await error_of(api, target.run(leave, 3))
     await end
 
-    if is_on_ray:  # where it takes a moment until the name is free
-        return
     claimed_again(find, target.actor)
 
 
+@OWN_ENGINES
 async def test_name_when_its_actor_lost_its_last_handle_then_it_is_free(
     api: Api, find: Callable[..., Any]
 ) -> None:
@@ -204,6 +182,7 @@ async def test_name_when_its_actor_lost_its_last_handle_then_it_is_free(
     claimed_again(find, None)
 
 
+@OWN_ENGINES
 async def test_name_when_an_argument_cannot_be_sent_then_it_is_free(
     api: Api, find: Callable[..., Any]
 ) -> None:
@@ -213,12 +192,12 @@ async def test_name_when_an_argument_cannot_be_sent_then_it_is_free(
     assert await api.get(claimed_again(find, None).echo.remote(1)) == 1
 
 
+@OWN_ENGINES
 async def test_name_when_its_actor_can_never_be_placed_then_it_is_free(
-    api: Api, find: Callable[..., Any], *, is_on_ray: bool
+    api: Api, find: Callable[..., Any]
 ) -> None:
     huge = Counter.options(name="t", num_gpus=3).remote()
-    if not is_on_ray:  # where it takes a moment until this is known
-        claimed_again(find, huge)
+    claimed_again(find, huge)
 
     error = await error_of(api, huge.add.remote())
     assert isinstance(error, ActorUnschedulableError)
@@ -232,6 +211,7 @@ class Slow:
         return "pong"
 
 
+@OWN_ENGINES
 async def test_name_when_the_constructor_runs_then_calls_wait_for_it(
     api: Api, find: Callable[..., Any]
 ) -> None:
@@ -246,6 +226,7 @@ async def test_name_when_the_constructor_runs_then_calls_wait_for_it(
     del slow
 
 
+@OWN_ENGINES
 async def test_name_when_its_actor_waits_for_a_place_then_it_is_found(
     api: Api, find: Callable[..., Any]
 ) -> None:
@@ -260,23 +241,16 @@ async def test_name_when_its_actor_waits_for_a_place_then_it_is_found(
     del waiting
 
 
-def pass_gate(gate: Any) -> Any:
-    yield gate.wait.remote("the place")
-
-
+@OWN_ENGINES
 @TWO_KINDS
 async def test_name_when_its_actor_works_without_a_handle_then_it_can_be_held_again(
-    api: Api, callee: Callee, find: Callable[..., Any], *, is_on_ray: bool
+    api: Api, callee: Callee, find: Callable[..., Any]
 ) -> None:
     gate, target = Gate.remote(), callee.new(name="working")
-    ref = target.run(pass_gate, gate)
+    ref = target.run(wait_at, gate, "the place")
     await api.get(gate.reached.remote("the place"))
     del target
     gc.collect()
-    if is_on_ray:
-        await api.get(gate.open.remote("the place"))
-        await api.get(ref)
-        return  # Ray frees the name at once
     again = find("working")
     await api.get(gate.open.remote("the place"))
 

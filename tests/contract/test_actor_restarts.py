@@ -9,26 +9,26 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import Echo, Gate, Keeper, Log, Target
+from helpers.actors import Echo, Keeper, Log, Target
 from helpers.callers import error_of
+from helpers.kinds import ACTORS, CONTRACT, OWN_ENGINES, PLAIN, TWO_KINDS
 from helpers.lives import (
     add,
     end_of,
     id_of,
-    info_of,
     keep,
     leave,
     ready_again,
     remote,
     restarted,
 )
+from helpers.reused import Gate
 
 import actorlib
 from actorlib.exceptions import (
     ActorDiedError,
     ActorError,
     ActorUnavailableError,
-    UnsupportedOptionError,
 )
 
 if TYPE_CHECKING:
@@ -37,17 +37,7 @@ if TYPE_CHECKING:
     from helpers.callees import Callee
     from helpers.callers import Api
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.usefixtures("runtime"),
-    pytest.mark.asyncio(loop_scope="module"),
-]
-
-ACTORS = pytest.mark.parametrize(
-    "callee", ["plain", "threaded", "async", "group"], indirect=True
-)
-TWO_KINDS = pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
-PLAIN = pytest.mark.parametrize("callee", ["plain"], indirect=True)
+pytestmark = CONTRACT
 
 
 @pytest.fixture
@@ -87,24 +77,7 @@ async def test_restart_when_the_actor_died_then_its_state_is_fresh(
     assert isinstance(await error_of(api, target.run(len, "ab")), ActorDiedError)
 
 
-@PLAIN
-async def test_restarts_when_used_up_then_the_next_death_is_final(
-    api: Api, callee: Callee, at_once: dict[str, Any]
-) -> None:
-    target = callee.new(max_restarts=2, **at_once)
-    for _ in range(2):
-        error = await error_of(api, target.run(leave, 3))
-        assert isinstance(error, ActorUnavailableError)
-        await restarted(api, target.actor)
-    assert (info_of(target.actor).state, info_of(target.actor).restarts) == ("alive", 2)
-    error = await error_of(api, target.run(leave, 3))
-
-    assert isinstance(error, ActorDiedError)
-    assert isinstance(
-        await error_of(api, target.actor.__ray_ready__.remote()), ActorDiedError
-    )
-
-
+@OWN_ENGINES
 @PLAIN
 async def test_restarts_when_without_a_limit_then_kill_is_final(
     api: Api, callee: Callee, at_once: dict[str, Any]
@@ -119,16 +92,11 @@ async def test_restarts_when_without_a_limit_then_kill_is_final(
     assert isinstance(await error_of(api, target.run(len, "ab")), ActorDiedError)
 
 
+@OWN_ENGINES
 @PLAIN
 async def test_restart_window_when_it_is_over_then_earlier_deaths_do_not_count(
-    api: Api, callee: Callee, *, is_on_ray: bool
+    api: Api, callee: Callee
 ) -> None:
-    if is_on_ray:
-        for option in ("restart_window", "restart_backoff"):
-            refused = callee.new(max_restarts=1, **{option: 5.0})
-            with pytest.raises(UnsupportedOptionError, match=option):
-                refused.run(len, "ab")
-        return
     target = callee.new(max_restarts=1, restart_window=0, restart_backoff=0)
     for _ in range(3):
         error = await error_of(api, target.run(leave, 3))
@@ -146,7 +114,7 @@ def leave_after(gate: Any) -> Any:
     raise SystemExit(3)
 
 
-@pytest.mark.usefixtures("own_engines")
+@OWN_ENGINES
 @PLAIN
 async def test_calls_when_they_wait_behind_a_death_then_they_fail(
     api: Api, callee: Callee
@@ -162,12 +130,11 @@ async def test_calls_when_they_wait_behind_a_death_then_they_fail(
     assert await api.get(target.run(len, "ab")) == 2
 
 
+@OWN_ENGINES
 @PLAIN
 async def test_calls_when_they_wait_with_a_retry_then_they_run_after_the_restart(
-    api: Api, callee: Callee, *, is_on_ray: bool
+    api: Api, callee: Callee
 ) -> None:
-    if is_on_ray:
-        pytest.skip("Ray gives some of the calls an error that it cannot load")
     gate, target = Gate.remote(), callee.new(max_restarts=1)
     lost = target.run(leave_after, gate)
     again = target.method("run", max_task_retries=1)
@@ -177,21 +144,6 @@ async def test_calls_when_they_wait_with_a_retry_then_they_run_after_the_restart
 
     assert isinstance(await error_of(api, lost), ActorUnavailableError)
     assert await api.get(refs) == [*range(10)]
-
-
-def leave_once() -> str:
-    if not is_restarted():
-        raise SystemExit(4)
-    return "back"
-
-
-@ACTORS
-async def test_call_when_it_has_a_retry_then_it_is_made_again(
-    api: Api, callee: Callee
-) -> None:
-    target = callee.new(max_restarts=1, max_task_retries=1)
-
-    assert await api.get(target.run(leave_once)) == "back"
 
 
 def see_restart(other: Any) -> Generator[Any, Any, Any]:
@@ -210,6 +162,7 @@ class Running:
         return function(*args)
 
 
+@OWN_ENGINES
 @TWO_KINDS
 async def test_restart_when_a_callee_has_the_handle_then_it_sees_it_too(
     api: Api, callee: Callee
@@ -225,6 +178,7 @@ def note(log: Any, value: int) -> Any:
         raise SystemExit(3)
 
 
+@OWN_ENGINES
 @TWO_KINDS
 async def test_calls_of_the_actor_when_it_was_restarted_then_they_keep_their_order(
     api: Api, callee: Callee
@@ -244,16 +198,10 @@ async def test_calls_of_the_actor_when_it_was_restarted_then_they_keep_their_ord
 # Constructors.
 
 
+@OWN_ENGINES
 async def test_arguments_when_they_changed_then_each_restart_has_the_first_ones(
-    api: Api,
-    at_once: dict[str, Any],
-    request: pytest.FixtureRequest,
-    *,
-    is_on_ray: bool,
+    api: Api, at_once: dict[str, Any]
 ) -> None:
-    if is_on_ray:
-        reason = "Ray has freed a large argument before the restart"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     items = [1, 2]
     value = {"items": items, "data": bytearray(b"x" * 200_000), "actor": Echo.remote()}
     keeper = Keeper.options(max_restarts=2, **at_once).remote(value)
@@ -270,11 +218,10 @@ async def test_arguments_when_they_changed_then_each_restart_has_the_first_ones(
     assert await api.get(kept["actor"].echo.remote(1)) == 1
 
 
+@OWN_ENGINES
 async def test_handle_when_it_is_an_argument_then_it_is_held_until_the_last_restart(
-    api: Api, *, is_on_ray: bool
+    api: Api,
 ) -> None:
-    if is_on_ray:
-        pytest.skip("Ray keeps the arguments as long as the actor")
     target = Target.remote()
     await api.ready(target)
     end = end_of(api, target)
@@ -315,7 +262,7 @@ async def test_constructor_when_it_raises_the_first_time_then_it_runs_once(
     assert await api.get(log.seen.remote()) == ["first"]
 
 
-@pytest.mark.usefixtures("own_engines")
+@OWN_ENGINES
 async def test_constructor_when_it_raises_in_restarts_then_it_runs_for_each(
     api: Api, at_once: dict[str, Any]
 ) -> None:
@@ -344,6 +291,7 @@ class LeavingOnce:
         return "here"
 
 
+@OWN_ENGINES
 async def test_constructor_when_its_process_ends_then_calls_wait_for_the_next(
     api: Api, engine: str
 ) -> None:
@@ -365,6 +313,7 @@ class AsyncMade:
         return self.number
 
 
+@OWN_ENGINES
 async def test_constructor_when_async_then_a_restart_awaits_it_again(api: Api) -> None:
     actor = remote(AsyncMade).options(max_restarts=1).remote(7)
     assert await api.get(actor.value.remote()) == 7
@@ -407,6 +356,7 @@ def restart(other: Any) -> Generator[Any, Any, Any]:
     return (yield other.__ray_call__.remote(add))
 
 
+@OWN_ENGINES
 @TWO_KINDS
 async def test_kill_when_a_callee_restarts_an_actor_then_its_state_is_fresh(
     api: Api, callee: Callee
@@ -438,6 +388,7 @@ def make_child(instance: Any) -> Any:
     return instance.value
 
 
+@OWN_ENGINES
 @TWO_KINDS
 async def test_child_when_its_maker_is_restarted_then_it_has_ended(
     api: Api, callee: Callee
@@ -452,6 +403,7 @@ async def test_child_when_its_maker_is_restarted_then_it_has_ended(
     assert isinstance(await error_of(api, child.echo.remote(1)), ActorDiedError)
 
 
+@OWN_ENGINES
 @PLAIN
 async def test_last_handle_when_it_is_gone_before_the_death_then_no_restart_follows(
     api: Api, callee: Callee, *, is_on_ray: bool

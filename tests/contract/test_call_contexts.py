@@ -1,41 +1,36 @@
-"""What a call knows: its context, its variables, its devices, its name."""
+"""What a call knows: its context, its variables, its resources, its name."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import Gate
+from helpers.actors import Echo
 from helpers.callees import Callee
+from helpers.kinds import ASYNC, CONTRACT, FEW_KINDS, OWN_ENGINES, STREAMS
+from helpers.lives import info_of
 
 import actorlib
 import actorlib.blocking
 from actorlib._core.propagation import PROPAGATED
+from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from helpers.actors import Stop
     from helpers.callers import Api
 
     Steps = Generator[Any, Any, Any]
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("few_kinds_on_ray"),
-]
 
-FEW_KINDS = pytest.mark.parametrize(
-    "callee", ["function", "plain", "async"], indirect=True
-)
-ACTORS = pytest.mark.parametrize(
-    "callee", ["plain", "threaded", "async"], indirect=True
-)
+pytestmark = CONTRACT
+
 
 request_id = actorlib.propagate(ContextVar[str]("request_id_of_contract"))
 
@@ -101,6 +96,7 @@ async def test_call_when_it_asks_then_it_knows_its_name(
     assert function == same == f"helpers.callees.{name}"
 
 
+@OWN_ENGINES
 async def test_call_when_made_in_another_then_it_has_its_own_name(
     api: Api, callee: Callee
 ) -> None:
@@ -140,7 +136,7 @@ async def task_names() -> Any:
     return await asyncio.create_task(ask())
 
 
-@pytest.mark.parametrize("callee", ["async"], indirect=True)
+@ASYNC
 async def test_task_when_it_is_of_a_call_then_it_knows_the_call(
     api: Api, callee: Callee
 ) -> None:
@@ -176,6 +172,7 @@ class AsyncAsker(Asker):
     async def nothing(self) -> None: ...
 
 
+@OWN_ENGINES
 @FEW_KINDS
 async def test_code_when_outside_of_calls_then_it_knows_of_none(
     api: Api, callee: Callee
@@ -198,6 +195,10 @@ def context_and_devices() -> Any:
     found = actorlib.get_runtime_context()
     current = None if found.get_actor_id() is None else found.current_actor
     return found, actorlib.get_gpu_ids(), current
+
+
+def mask() -> str | None:
+    return os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
 @FEW_KINDS
@@ -242,6 +243,8 @@ async def test_callee_when_it_holds_resources_then_it_knows_which(
             await api.kill(half.actor)
     found, gpus, _ = await api.get(whole.run(context_and_devices))
     assert gpus == [0, 1]
+    if engine != "inline":  # its environment is that of the program
+        assert await api.get(whole.run(mask)) == "0,1"
     if callee.is_actor or engine not in ("ray", "client"):
         assert found.get_assigned_resources() == {"CPU": 1.0, "GPU": 2.0}
         assert found.get_accelerator_ids()["GPU"] == ["0", "1"]
@@ -250,7 +253,7 @@ async def test_callee_when_it_holds_resources_then_it_knows_which(
 
 
 @FEW_KINDS
-@pytest.mark.usefixtures("own_engines")
+@OWN_ENGINES
 async def test_callee_when_it_holds_a_device_then_it_is_not_free(
     api: Api, callee: Callee, stop: Stop, runtime: Any
 ) -> None:
@@ -307,7 +310,7 @@ def values() -> Iterator[str]:
     yield request_id.get("nothing")
 
 
-@pytest.mark.usefixtures("streams")
+@STREAMS
 async def test_variable_when_propagated_then_streams_have_it(
     api: Api, callee: Callee
 ) -> None:
@@ -335,6 +338,7 @@ def unknown_variable(
     del PROPAGATED[name]
 
 
+@OWN_ENGINES
 async def test_variable_when_arguments_mark_it_then_their_call_has_its_value(
     api: Api, callee: Callee, unknown_variable: ContextVar[str]
 ) -> None:
@@ -344,7 +348,8 @@ async def test_variable_when_arguments_mark_it_then_their_call_has_its_value(
     assert await api.get(ref) == "a7"
 
 
-@pytest.mark.usefixtures("streams")
+@OWN_ENGINES
+@STREAMS
 async def test_variable_when_arguments_mark_it_then_their_stream_has_its_value(
     api: Api, callee: Callee, unknown_variable: ContextVar[str]
 ) -> None:
@@ -354,26 +359,91 @@ async def test_variable_when_arguments_mark_it_then_their_stream_has_its_value(
     assert await api.get(await api.items(stream)) == ["a7"]
 
 
-# Names of calls.
+# What actors and functions hold of the machine, and what they know of it.
 
 
-def pending_name(gate: Any) -> str:
-    return repr(gate.wait.remote("there"))
+@pytest.fixture
+def available(api: Api, runtime: Any) -> Callable[[], dict[str, float]]:
+    """What nobody holds."""
+    if api.is_blocking:
+        return actorlib.blocking.available_resources
+    found: Callable[[], dict[str, float]] = runtime.available_resources
+    return found
 
 
-@FEW_KINDS
-async def test_ref_when_it_is_pending_then_it_names_its_call(
-    api: Api, callee: Callee, engine: str
+def here() -> tuple[Any, ...]:
+    context = actorlib.get_runtime_context()
+    return (
+        context.get_job_id(),
+        context.get_actor_id(),
+        context.get_actor_name(),
+        actorlib.get_gpu_ids(),
+        context.get_assigned_resources(),
+        os.environ.get("CUDA_VISIBLE_DEVICES"),
+    )
+
+
+async def test_share_when_actors_hold_parts_then_the_rest_is_free(
+    api: Api, runtime: Any, engine: str, available: Callable[[], dict[str, float]]
 ) -> None:
-    gate = Gate.options(name="g").remote()
-    waiting = gate.wait.remote()
-    assert repr(waiting).startswith("<ObjectRef pending: Gate.wait")
-    name = await api.get(callee.run(pending_name, gate))
-    assert name.startswith("<ObjectRef pending: Gate.wait")
+    half = Echo.options(num_gpus=0.5, name="half").remote()
+    other = Echo.options(num_gpus=0.5).remote()
+    whole = Echo.options(num_gpus=1, num_cpus=1).remote()
+    await api.get([actor.echo.remote(1) for actor in (half, other, whole)])
 
-    await api.get(gate.reached.remote())
-    if engine in ("local", "memory", "inline"):  # others do not know the process
-        assert "Gate.wait of 'g' (pid " in repr(waiting)
-    await api.get(gate.open.remote())
-    assert await api.get(waiting) == ""
-    assert "Gate" not in repr(waiting)
+    assert (info_of(half).name, info_of(half).state) == ("half", "alive")
+    if engine in ("ray", "client"):  # it does not tell which devices an actor has
+        with pytest.raises(RuntimeError, match="on the local and the inline engine"):
+            _ = half.share
+        if runtime is not None:
+            assert "is alive on the machine" in runtime.explain(half)
+        return
+    assert [actor.share.units for actor in (half, other, whole)] == [0.5, 0.5, 1]
+    assert info_of(half).devices == info_of(other).devices == {"0": 0.5}
+    assert info_of(whole).devices == {"1": 1.0}
+    assert info_of(whole).resources == {"CPU": 1.0, "GPU": 1.0}
+    assert available()["GPU"] == 0
+    if runtime is None:
+        return
+    if engine == "attached":
+        with pytest.raises(UnsupportedOptionError, match="has started the runtime"):
+            runtime.explain(half)
+        return
+    placed, _, holds = runtime.explain(half).partition("\n")
+    assert placed.endswith("is alive on 0.5 of GPU 0")
+    assert holds.startswith(
+        ("  0.5 of GPU 0, enforced by ", "  0.5 of GPU 0, not enforced")
+    )
+
+
+async def test_share_when_its_actor_has_ended_then_the_next_one_gets_it(
+    api: Api, available: Callable[[], dict[str, float]], *, is_on_ray: bool
+) -> None:
+    whole = Echo.options(num_gpus=2)
+    for number in range(3):
+        echo = whole.remote()
+        assert await api.get(echo.echo.remote(number)) == number
+        del echo
+    async with whole.remote():
+        if not is_on_ray:
+            assert available()["GPU"] == 0
+
+    if not is_on_ray:  # it tells of free resources with a delay
+        assert available()["GPU"] == 2
+    await api.ready(whole.remote())
+
+
+async def test_actor_when_nothing_is_free_then_it_waits_for_the_next_end(
+    api: Api, runtime: Any, *, is_on_ray: bool
+) -> None:
+    holders = [Echo.options(num_gpus=1).remote() for _ in range(2)]
+    await api.get([holder.echo.remote(1) for holder in holders])
+    waiting = Echo.options(num_gpus=1).remote()
+    ref = waiting.echo.remote("placed")
+    assert await api.get(holders[1].echo.remote("meanwhile")) == "meanwhile"
+    assert not ref.done()
+    if runtime is not None and not is_on_ray:
+        assert runtime.snapshot().waiting
+    await api.kill(holders[0])
+
+    assert await api.get(ref) == "placed"

@@ -7,16 +7,18 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from helpers.actors import Echo, Gate, Log, MixedLog, Stop
+from helpers.actors import Log, MixedLog, Stop
 from helpers.callees import Callee
 from helpers.callers import all_items, error_of
-from helpers.deadlines import until_canceled
+from helpers.kinds import CONTRACT, FEW_KINDS, OWN_ENGINES, TWO_KINDS, kinds
+from helpers.reused import Echo, Gate
 from helpers.waiting_calls import (
     ask,
     limited,
     occupy,
     sent,
     tell,
+    until_canceled,
     was_left,
     works,
 )
@@ -35,20 +37,12 @@ if TYPE_CHECKING:
     from helpers.actors import Place
     from helpers.callers import Api
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
+pytestmark = CONTRACT
 
 _SERIAL, _MIXED = actorlib.remote(Log), actorlib.remote(MixedLog)
 LOGS = pytest.mark.parametrize("log", [_SERIAL, _MIXED], ids=["serial", "mixed"])
 
 NEVER = 60.0
-
-callers = pytest.mark.parametrize(
-    "callee", ["function", "plain", "async"], indirect=True
-)
 
 
 @pytest.fixture
@@ -131,9 +125,7 @@ def work(gate: Any, words: Place) -> None:
         words.tell("interrupted")
 
 
-@pytest.mark.parametrize(
-    "callee", ["function", "plain", "threaded", "mixed"], indirect=True
-)
+@kinds("function", "plain", "threaded", "mixed")
 async def test_deadline_when_plain_code_runs_then_the_call_fails_and_the_code_sees_it(
     api: Api, callee: Callee, stop: Stop, tries: list[float]
 ) -> None:
@@ -166,7 +158,7 @@ def ask_and_tell(gate: Any, words: Place) -> Generator[Any, Any, Any]:
         raise
 
 
-@callers
+@FEW_KINDS
 async def test_deadline_when_the_call_waits_for_another_then_both_stop(
     api: Api, callee: Callee, stop: Stop, tries: list[float], *, is_on_ray: bool
 ) -> None:
@@ -253,6 +245,7 @@ async def test_deadline_when_it_is_far_then_the_answers_come(
         assert await all_items(api, stream) == [0, 1, 2]
 
 
+@OWN_ENGINES
 async def test_deadline_when_cancelled_before_then_the_call_stays_cancelled(
     api: Api, callee: Callee
 ) -> None:
@@ -281,7 +274,7 @@ async def waiting(place: Place) -> AsyncIterator[str]:
     await asyncio.Event().wait()
 
 
-@callers
+@FEW_KINDS
 async def test_deadline_when_a_stream_takes_longer_then_its_last_item_says_so(
     api: Api, engine: str, callee: Callee, stop: Stop, tries: list[float]
 ) -> None:
@@ -311,9 +304,10 @@ def pass_on(second: Callee, gate: Any, words: Place) -> Generator[Any, Any, Any]
     yield second.run(ask_and_tell, gate, words)
 
 
-@callers
+@OWN_ENGINES
+@FEW_KINDS
 async def test_deadline_when_a_function_waits_below_the_call_then_all_three_stop(
-    api: Api, callee: Callee, stop: Stop, tries: list[float], *, is_on_ray: bool
+    api: Api, callee: Callee, stop: Stop, tries: list[float]
 ) -> None:
     second = Callee("function", is_blocking=api.is_blocking)
     await ready(api, second)
@@ -322,15 +316,16 @@ async def test_deadline_when_a_function_waits_below_the_call_then_all_three_stop
 
     await stop.told()
     assert await was_left(api, gate)
-    assert await works(api, callee, is_on_ray=is_on_ray)
-    assert await works(api, second, is_on_ray=is_on_ray)
+    assert await works(api, callee)
+    assert await works(api, second)
 
 
 def ask_for_time(second: Callee) -> Generator[Any, Any, Any]:
     return (yield second.run(time_left))
 
 
-@callers
+@OWN_ENGINES
+@FEW_KINDS
 async def test_deadline_when_it_is_far_then_what_the_call_calls_inherits_it(
     api: Api, callee: Callee
 ) -> None:
@@ -346,7 +341,8 @@ def ask_soon(gate: Any, soon: float) -> Generator[Any, Any, Any]:
     yield gate.wait.options(timeout=soon).remote("asked")
 
 
-@callers
+@OWN_ENGINES
+@FEW_KINDS
 async def test_deadline_when_a_call_gives_a_sooner_one_then_that_counts(
     api: Api, callee: Callee, soon: float
 ) -> None:
@@ -361,7 +357,8 @@ def ask_without_argument(gate: Any, echo: Any, soon: float) -> Generator[Any, An
     yield echo.echo.options(timeout=soon).remote(gate.wait.remote("argument"))
 
 
-@callers
+@OWN_ENGINES
+@FEW_KINDS
 async def test_deadline_when_a_worker_holds_the_call_back_then_it_fails_in_time(
     api: Api, callee: Callee, soon: float
 ) -> None:
@@ -376,8 +373,8 @@ async def test_deadline_when_a_worker_holds_the_call_back_then_it_fails_in_time(
 # Deaths.
 
 
-@pytest.mark.usefixtures("own_engines")
-@pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
+@OWN_ENGINES
+@TWO_KINDS
 async def test_deadline_when_the_caller_is_killed_then_what_it_called_stops_in_time(
     api: Api, callee: Callee, stop: Stop
 ) -> None:
@@ -393,7 +390,7 @@ async def test_deadline_when_the_caller_is_killed_then_what_it_called_stops_in_t
     assert await was_left(api, gate)
 
 
-@pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
+@TWO_KINDS
 async def test_deadline_when_the_actor_restarts_then_the_call_keeps_it(
     api: Api, callee: Callee, stop: Stop, *, is_on_ray: bool
 ) -> None:
@@ -427,6 +424,7 @@ def hasty() -> None:
     until_canceled()
 
 
+@OWN_ENGINES
 @pytest.mark.parametrize("is_function", [False, True], ids=["method", "function"])
 async def test_deadline_when_it_is_the_callees_then_for_each_call_that_names_no_other(
     api: Api, *, is_function: bool

@@ -7,13 +7,15 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import Echo, Gate
+from helpers.kinds import AWAITING, CONTRACT, FEW_KINDS, OWN_ENGINES, kinds
+from helpers.reused import Echo, Gate
+from helpers.waiting_calls import until_canceled
 
 import actorlib
 import actorlib.blocking
 import actorlib.blocking.util
 from actorlib.blocking.util.queue import Queue as BlockingQueue
-from actorlib.exceptions import ActorDiedError, Empty, Full
+from actorlib.exceptions import ActorDiedError, DeadlineExceededError, Empty, Full
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -23,11 +25,7 @@ if TYPE_CHECKING:
 
     Steps = Generator[Any, Any, Any]
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("few_kinds_on_ray"),
-]
+pytestmark = CONTRACT
 
 
 async def called(api: Api, function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -80,9 +78,7 @@ def adder_of(callee: Callee) -> Any:
     return cls.options(**limited).remote().add
 
 
-@pytest.mark.parametrize(
-    "callee", ["function", "plain", "threaded", "async"], indirect=True
-)
+@kinds("function", "plain", "threaded", "async")
 async def test_map_when_given_items_then_results_in_their_order(
     api: Api, callee: Callee
 ) -> None:
@@ -103,7 +99,8 @@ async def test_map_when_given_items_then_results_in_their_order(
     assert caught.value.__notes__ == ["in call 1 of a map, counted from 0"]
 
 
-@pytest.mark.parametrize("callee", ["function", "plain", "async"], indirect=True)
+@OWN_ENGINES
+@FEW_KINDS
 async def test_map_when_a_callee_iterates_then_results_in_their_order(
     api: Api, callee: Callee
 ) -> None:
@@ -118,10 +115,23 @@ def sums(count: int) -> Steps:
     return values
 
 
+def work(_: int) -> None:
+    until_canceled()
+
+
+@OWN_ENGINES
+@AWAITING
+async def test_map_when_a_chunk_takes_too_long_then_it_fails() -> None:
+    late = actorlib.remote(work).options(timeout=0.05).map(range(2), chunksize=2)
+
+    with pytest.raises(DeadlineExceededError):
+        await anext(late)
+
+
 # Results as they come.
 
 
-@pytest.mark.usefixtures("runtime")
+@OWN_ENGINES
 async def test_as_completed_when_one_is_late_then_the_others_come_first(
     api: Api,
 ) -> None:
@@ -136,7 +146,6 @@ async def test_as_completed_when_one_is_late_then_the_others_come_first(
     assert sorted(await api.items(doubled)) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_pool_when_it_has_values_then_its_actors_share_them(
     api: Api,
 ) -> None:
@@ -168,7 +177,6 @@ def queue_of(api: Api, maxsize: int = 0) -> Any:
     return cls(maxsize)
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_queue_when_used_then_first_in_first_out(api: Api) -> None:
     queue = queue_of(api, 3)
 
@@ -192,7 +200,6 @@ async def test_queue_when_used_then_first_in_first_out(api: Api) -> None:
     assert await queue.get_async() == 5
 
 
-@pytest.mark.usefixtures("runtime")
 async def test_queue_when_full_or_empty_then_refused_or_too_late(api: Api) -> None:
     queue = queue_of(api, 1)
 
@@ -224,7 +231,7 @@ async def test_queue_when_full_or_empty_then_refused_or_too_late(api: Api) -> No
         await queue.get_nowait_async()
 
 
-@pytest.mark.usefixtures("runtime")
+@OWN_ENGINES
 async def test_queue_when_ended_then_waits_and_calls_fail(api: Api) -> None:
     queue = queue_of(api)
     waiting = asyncio.ensure_future(called(api, queue.get))
@@ -253,7 +260,8 @@ def take_blocking(queue: Any, others: Any, count: int) -> Any:
     return values
 
 
-@pytest.mark.parametrize("callee", ["function", "plain", "async"], indirect=True)
+@OWN_ENGINES
+@FEW_KINDS
 async def test_queue_when_a_callee_has_it_then_items_pass(
     api: Api, callee: Callee
 ) -> None:

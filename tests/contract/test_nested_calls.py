@@ -9,9 +9,12 @@ from concurrent.futures import as_completed
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import AsyncCaller, Caller, Counter, Echo, Gate, Log
+from helpers.actors import AsyncCaller, Caller, Counter, Log
 from helpers.callees import LIMIT
 from helpers.callers import error_of
+from helpers.kinds import ASYNC, CONTRACT, OWN_ENGINES, kinds
+from helpers.reused import Echo, Gate
+from helpers.waiting_calls import wait_at
 
 import actorlib
 import actorlib.blocking
@@ -25,11 +28,9 @@ if TYPE_CHECKING:
 
     from actorlib import ObjectRef
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = CONTRACT
 
-BLOCKS = pytest.mark.parametrize(
-    "callee", ["function", "plain", "threaded", "group", "mixed"], indirect=True
-)
+BLOCKS = kinds("function", "plain", "threaded", "group", "mixed")
 """What blocks a thread while it waits."""
 
 
@@ -37,10 +38,6 @@ BLOCKS = pytest.mark.parametrize(
 def get(api: Api) -> Callable[..., Any]:
     """What workers wait with that block."""
     return actorlib.blocking.get if api.is_blocking else actorlib.get
-
-
-def wait_at(gate: Any, name: str) -> Steps:
-    return (yield gate.wait.remote(name))
 
 
 # Waiting.
@@ -57,11 +54,7 @@ def ask_many(echo: Any, gate: Any) -> Steps:
     return values, passed, nothing, same, (yield [opened, late])
 
 
-@pytest.mark.parametrize(
-    "callee",
-    ["function", "plain", "threaded", "async", "group", "mixed"],
-    indirect=True,
-)
+@kinds("function", "plain", "threaded", "async", "group", "mixed")
 async def test_worker_when_it_waits_for_calls_then_it_has_their_values(
     api: Api, callee: Callee
 ) -> None:
@@ -90,25 +83,6 @@ async def test_get_when_its_time_is_over_then_the_call_goes_on(
     ref = callee.run(get_late, get, Gate.remote(), Echo.remote())
 
     assert await api.get(ref) == ["too late", "too late", "late"]
-
-
-def get_and_catch(get: Any, echo: Any, gate: Any) -> str:
-    late = gate.wait.remote("never")
-    try:
-        get([late, echo.echo.remote(1), echo.fail.remote(KeyError("k"))])
-    except KeyError as error:
-        return f"{error} before the others are done: {not late.done()}"
-    return ""
-
-
-@BLOCKS
-async def test_get_when_one_of_several_fails_then_its_error_at_once(
-    api: Api, callee: Callee, get: Any
-) -> None:
-    gate = Gate.remote()
-    ref = callee.run(get_and_catch, get, Echo.remote(), gate)
-
-    assert await api.get(ref) == "'k' before the others are done: True"
 
 
 def get_parts(get: Any, pairs: Any) -> list[int]:
@@ -140,35 +114,18 @@ class Pairs:
         yield from range(50)
 
 
+@OWN_ENGINES
 @BLOCKS
 async def test_get_when_given_parts_then_their_values(
-    api: Api, callee: Callee, get: Any, engine: str
+    api: Api, callee: Callee, get: Any
 ) -> None:
     pairs = actorlib.remote(Pairs).remote()
 
-    if engine != "client":  # parts of a generator are a stream
-        assert await api.get(callee.run(get_parts, get, pairs)) == [3, 1, 2, 4]
+    assert await api.get(callee.run(get_parts, get, pairs)) == [3, 1, 2, 4]
     assert await api.get(callee.run(get_first, pairs)) == (20, [0, 1, 2])
 
 
-def sum_items(get: Any, pairs: Any) -> int:
-    return sum(get(ref) for ref in pairs.items.remote())
-
-
-@BLOCKS
-async def test_stream_when_a_worker_reads_it_then_it_has_all_items(
-    api: Api, callee: Callee, get: Any
-) -> None:
-    ref = callee.run(sum_items, get, actorlib.remote(Pairs).remote())
-
-    assert await api.get(ref) == sum(range(50))
-
-
-@pytest.mark.parametrize(
-    "callee",
-    ["function", "plain", "threaded", "async", "group", "mixed"],
-    indirect=True,
-)
+@kinds("function", "plain", "threaded", "async", "group", "mixed")
 async def test_worker_when_the_actor_it_waits_for_dies_then_an_error_says_so(
     api: Api, callee: Callee
 ) -> None:
@@ -184,9 +141,8 @@ async def test_worker_when_the_actor_it_waits_for_dies_then_an_error_says_so(
 # What an actor does while it waits.
 
 
-@pytest.mark.parametrize(
-    "callee", ["plain", "threaded", "async", "group", "mixed"], indirect=True
-)
+@OWN_ENGINES
+@kinds("plain", "threaded", "async", "group", "mixed")
 async def test_answers_when_a_later_call_waits_then_they_are_sent_before(
     api: Api, callee: Callee
 ) -> None:
@@ -213,7 +169,7 @@ def call_itself(depth: int) -> Steps:
     return 0 if not depth else 1 + (yield me.run.remote(call_itself, depth - 1))
 
 
-@pytest.mark.parametrize("callee", ["threaded", "async", "group"], indirect=True)
+@kinds("threaded", "async", "group")
 @pytest.mark.parametrize("caller", [Caller, AsyncCaller])
 async def test_actor_when_it_is_called_back_while_it_waits_then_it_answers(
     api: Api, callee: Callee, caller: Any
@@ -249,7 +205,7 @@ class Both:
         return "inner"
 
 
-@pytest.mark.usefixtures("runtime")
+@OWN_ENGINES
 async def test_coroutine_when_a_plain_method_of_its_actor_is_called_then_it_runs(
     api: Api,
 ) -> None:
@@ -258,7 +214,7 @@ async def test_coroutine_when_a_plain_method_of_its_actor_is_called_then_it_runs
     assert await api.get(both.outer.remote(Caller.remote())) == ["inner", "inner"]
 
 
-@pytest.mark.parametrize("callee", ["async"], indirect=True)
+@ASYNC
 async def test_actors_when_they_call_each_other_then_both_answer(
     api: Api, callee: Callee
 ) -> None:
@@ -308,8 +264,8 @@ class AsyncAsks:
         return [self._first, *await asyncio.gather(*self._refs)]
 
 
+@OWN_ENGINES
 @pytest.mark.parametrize("cls", [Asks, LoopedAsks, AsyncAsks])
-@pytest.mark.usefixtures("runtime")
 async def test_ref_when_one_method_makes_it_then_another_gets_it(
     api: Api, cls: type, get: Any
 ) -> None:
@@ -339,7 +295,7 @@ async def make_and_await() -> tuple[int, str]:
     return value, ""
 
 
-@pytest.mark.parametrize("callee", ["async"], indirect=True)
+@ASYNC
 async def test_actor_when_a_coroutine_awaits_its_handle_then_until_it_is_ready(
     api: Api, callee: Callee
 ) -> None:
@@ -393,9 +349,8 @@ def begin_thread(get: Any, echo: Any, gate: Any) -> None:
     threading.Thread(target=ask).start()
 
 
-@pytest.mark.parametrize(
-    "callee", ["plain", "threaded", "async", "group", "mixed"], indirect=True
-)
+@OWN_ENGINES
+@kinds("plain", "threaded", "async", "group", "mixed")
 async def test_thread_when_its_method_has_returned_then_its_calls_are_answered(
     api: Api, callee: Callee, get: Any
 ) -> None:
@@ -409,7 +364,7 @@ def ask_for_fifty(echo: Any, start: int) -> Steps:
     return (yield [echo.echo.remote(start + number) for number in range(50)])
 
 
-@pytest.mark.parametrize("callee", ["threaded"], indirect=True)
+@kinds("threaded")
 async def test_threads_when_they_call_at_once_then_each_has_its_own_answers(
     api: Api, callee: Callee
 ) -> None:
@@ -423,23 +378,6 @@ async def test_threads_when_they_call_at_once_then_each_has_its_own_answers(
     assert not waiting.done()
     await api.get(gate.open.remote("here"))
     assert await api.get(waiting) == "here"
-
-
-def sum_of_futures(get: Any, echo: Any) -> int:
-    """Takes answers from futures of the standard library."""
-    futures = [echo.echo.remote(number).future() for number in range(10)]
-    get(echo.echo.remote(None))  # a plain method reads while it waits, and then only
-    return sum(future.result(LIMIT) for future in as_completed(futures))
-
-
-# On an event loop, a plain method would block what fills the futures.
-@pytest.mark.parametrize(
-    "callee", ["function", "plain", "threaded", "group"], indirect=True
-)
-async def test_futures_when_a_worker_waits_for_them_then_they_have_the_values(
-    api: Api, callee: Callee, get: Any
-) -> None:
-    assert await api.get(callee.run(sum_of_futures, get, Echo.remote())) == 45
 
 
 # Blocking waits in coroutines.
@@ -472,7 +410,7 @@ async def block_and_warn(echo: Any, gate: Any) -> tuple[list[Any], list[str]]:
     return values, messages
 
 
-@pytest.mark.parametrize("callee", ["async"], indirect=True)
+@ASYNC
 async def test_get_when_a_coroutine_blocks_then_it_works_and_warns_once(
     api: Api, callee: Callee
 ) -> None:
@@ -492,7 +430,7 @@ async def block_at(gate: Any) -> str:
         return "dead"
 
 
-@pytest.mark.parametrize("callee", ["async"], indirect=True)
+@ASYNC
 async def test_get_when_a_coroutine_blocks_then_later_calls_run_behind_it(
     api: Api, callee: Callee
 ) -> None:
@@ -506,7 +444,7 @@ async def test_get_when_a_coroutine_blocks_then_later_calls_run_behind_it(
     assert await api.get(behind) == [2] * 100
 
 
-@pytest.mark.parametrize("callee", ["async"], indirect=True)
+@ASYNC
 async def test_get_when_a_coroutine_blocks_and_the_other_dies_then_it_raises(
     api: Api, callee: Callee
 ) -> None:
@@ -521,14 +459,7 @@ async def test_get_when_a_coroutine_blocks_and_the_other_dies_then_it_raises(
 # What is refused.
 
 
-@pytest.mark.usefixtures("runtime")
-async def test_get_when_it_is_given_no_ref_then_refused(get: Any) -> None:
-    for wrong in (3, [3], "refs", None, {1: 2}):
-        with pytest.raises(TypeError, match=r"get\(\) takes"):
-            get(wrong)
-
-
-@pytest.mark.usefixtures("runtime")
+@OWN_ENGINES
 async def test_get_when_it_would_block_the_loop_of_the_runtime_then_refused(
     api: Api,
 ) -> None:
@@ -541,3 +472,17 @@ async def test_get_when_it_would_block_the_loop_of_the_runtime_then_refused(
 
     assert await api.get(ref) == 1
     assert actorlib.get(ref) == 1  # it is there already
+
+
+def sum_of_futures(get: Any, echo: Any) -> int:
+    """Takes answers from futures of the standard library."""
+    futures = [echo.echo.remote(number).future() for number in range(10)]
+    get(echo.echo.remote(None))  # a plain method reads while it waits, and then only
+    return sum(future.result(LIMIT) for future in as_completed(futures))
+
+
+@kinds("function", "plain", "threaded", "group")
+async def test_futures_when_a_worker_waits_for_them_then_they_have_the_values(
+    api: Api, callee: Callee, get: Any
+) -> None:
+    assert await api.get(callee.run(sum_of_futures, get, Echo.remote())) == 45

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
-from helpers.actors import Gate
-from helpers.callees import Callee
+from helpers.callees import Callee, numbers
 from helpers.callers import all_items, error_of
+from helpers.kinds import CONTRACT, FEW_KINDS, OWN_ENGINES, kinds
+from helpers.reused import Gate
+from helpers.waiting_calls import wait_at
 
 import actorlib
 import actorlib.blocking
@@ -29,20 +31,14 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator, Iterator
+    from collections.abc import AsyncIterator, Generator
 
     from helpers.actors import Stop
     from helpers.callers import Api
 
     Steps = Generator[Any, Any, Any]
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("few_kinds_on_ray"),
-]
-
-KINDS = pytest.mark.parametrize("callee", ["function", "plain", "async"], indirect=True)
+pytestmark = CONTRACT
 
 
 class Groups:
@@ -106,12 +102,7 @@ def expect_unknown_group(request: pytest.FixtureRequest) -> None:
     request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
 
 
-def numbers(count: int) -> Iterator[int]:
-    for number in range(count):  # noqa: UP028  # see test_call_streams
-        yield number
-
-
-@KINDS
+@FEW_KINDS
 async def test_callee_when_it_is_in_a_group_then_it_has_its_devices(
     api: Api,
     callee: Callee,
@@ -134,8 +125,8 @@ async def test_callee_when_it_is_in_a_group_then_it_has_its_devices(
     assert await api.get(callee.run(place)) == (None, [])
 
 
-@KINDS
-@pytest.mark.usefixtures("own_engines")
+@FEW_KINDS
+@OWN_ENGINES
 async def test_callee_when_it_is_in_a_group_then_it_takes_from_its_bundle(
     api: Api, callee: Callee, groups: Groups, runtime: Any, stop: Stop
 ) -> None:
@@ -171,7 +162,7 @@ async def test_callee_when_it_is_in_a_group_then_it_takes_from_its_bundle(
     assert await groups.ready({"CPU": cpus, "GPU": 2})
 
 
-@KINDS
+@FEW_KINDS
 async def test_group_when_it_captures_then_children_of_its_callees_are_inside(
     api: Api,
     callee: Callee,
@@ -195,7 +186,7 @@ async def test_group_when_it_captures_then_children_of_its_callees_are_inside(
     assert await api.get(outside.run(place_of, child)) is None
 
 
-@KINDS
+@FEW_KINDS
 async def test_group_when_it_has_no_such_room_then_refused_at_the_call(
     api: Api, callee: Callee, groups: Groups
 ) -> None:
@@ -213,8 +204,8 @@ async def test_group_when_it_has_no_such_room_then_refused_at_the_call(
     del api
 
 
-@KINDS
-@pytest.mark.usefixtures("own_engines")  # on Ray they wait for more machines
+@FEW_KINDS
+@OWN_ENGINES  # on Ray they wait for more machines
 async def test_group_when_it_can_never_be_then_calls_inside_fail(
     api: Api, callee: Callee, groups: Groups
 ) -> None:
@@ -226,11 +217,7 @@ async def test_group_when_it_can_never_be_then_calls_inside_fail(
     assert type(error) is expected
 
 
-def wait_at(gate: Any, name: str) -> Steps:
-    yield gate.wait.remote(name)
-
-
-@KINDS
+@FEW_KINDS
 @pytest.mark.parametrize("num_gpus", [0, 0.5])
 async def test_group_when_it_is_removed_then_calls_inside_fail(
     api: Api, callee: Callee, groups: Groups, num_gpus: float
@@ -251,8 +238,8 @@ async def test_group_when_it_is_removed_then_calls_inside_fail(
         assert type(await error_of(api, ref)) is expected
 
 
-@KINDS
-@pytest.mark.usefixtures("own_engines")
+@FEW_KINDS
+@OWN_ENGINES
 async def test_group_when_it_is_removed_before_it_is_there_then_calls_inside_fail(
     api: Api, callee: Callee, groups: Groups, stop: Stop
 ) -> None:
@@ -282,8 +269,8 @@ def length_by(other: Callee) -> Steps:
     return (yield other.run(len, "ab"))
 
 
-@pytest.mark.parametrize("callee", ["function"], indirect=True)
-@pytest.mark.usefixtures("own_engines")
+@kinds("function")
+@OWN_ENGINES
 async def test_group_when_nested_calls_wait_inside_then_they_share_the_bundle(
     api: Api, callee: Callee, groups: Groups
 ) -> None:

@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import Caller, Cleaner, Counter, Echo, Gate, end_of, living
+from helpers.actors import Caller, Cleaner, Counter, end_of, living
 from helpers.callees import LIMIT
 from helpers.callers import error_of
 from helpers.functions import add, fail
+from helpers.kinds import CONTRACT, OWN_ENGINES
+from helpers.reused import Echo, Gate
 
 import actorlib
 import actorlib.blocking
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from actorlib import Runtime
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = CONTRACT
 
 
 @pytest.fixture
@@ -70,6 +72,7 @@ async def test_threads_when_they_call_at_once_then_each_is_answered(
     assert sorted(values) == [*range(1, 451)]
 
 
+@OWN_ENGINES
 async def test_threads_when_they_wait_for_one_ref_then_each_has_its_value(
     api: Api, get: Any
 ) -> None:
@@ -83,6 +86,7 @@ async def test_threads_when_they_wait_for_one_ref_then_each_has_its_value(
     assert await asyncio.to_thread(ref.get) == "x"
 
 
+@OWN_ENGINES
 async def test_thread_when_its_call_is_wrong_then_the_error_is_raised_there(
     get: Any,
 ) -> None:
@@ -121,6 +125,7 @@ async def test_thread_when_it_makes_finds_and_kills_actors_then_it_can(
     assert await asyncio.to_thread(work) == ([9, 5, 3], [9, 5, 3])
 
 
+@OWN_ENGINES
 async def test_thread_when_it_drops_the_last_handle_then_the_actor_ends(
     api: Api, get: Any
 ) -> None:
@@ -202,20 +207,16 @@ async def test_thread_when_it_reads_a_stream_then_it_has_its_items(
         assert await asyncio.to_thread(work) == ([0, 1, 2], [0, 1, 2])
 
 
+@OWN_ENGINES
 @pytest.mark.parametrize("detach", [False, True], ids=["cancelled", "detached"])
 async def test_thread_when_it_closes_a_stream_then_a_wait_for_an_item_ends(
     api: Api,
     get: Any,
-    engine: str,
     detach: bool,  # noqa: FBT001  # a parameter of the test
 ) -> None:
     del get
     loop, source, gate = asyncio.get_running_loop(), Source.remote(), Gate.remote()
     make = source.item_behind.options(detach=detach).remote
-    if engine == "client":
-        with pytest.raises(UnsupportedOptionError):
-            make(gate)
-        return
     stream = make(gate)
     waiting = asyncio.ensure_future(api.next_item(stream))
     await api.get(gate.reached.remote())
@@ -250,6 +251,7 @@ async def test_thread_when_it_cancels_then_the_ref_waits_for_the_cleanup(
     assert await asyncio.to_thread(work) == (False, ["it"])
 
 
+@OWN_ENGINES
 async def test_thread_when_it_asks_about_the_runtime_then_it_is_answered(
     api: Api, runtime: Runtime, get: Any, engine: str
 ) -> None:
@@ -275,7 +277,7 @@ async def test_thread_when_it_asks_about_the_runtime_then_it_is_answered(
             await asyncio.to_thread(explain, gate)
     else:
         assert "Gate" in await asyncio.to_thread(explain, gate)
-        assert "Gate" in await asyncio.to_thread(explain, Gate)
+        assert "Counter" in await asyncio.to_thread(explain, Counter)
     if not api.is_blocking:
         assert len(await asyncio.to_thread(living, runtime)) == 1
         total = runtime.cluster_resources()
@@ -283,6 +285,7 @@ async def test_thread_when_it_asks_about_the_runtime_then_it_is_answered(
         assert free.keys() <= total.keys()
 
 
+@OWN_ENGINES
 async def test_thread_when_it_reserves_a_group_then_its_members_are_inside(
     get: Any,
 ) -> None:
@@ -300,6 +303,7 @@ async def test_thread_when_it_reserves_a_group_then_its_members_are_inside(
     assert await asyncio.to_thread(work) == (1, "CREATED")
 
 
+@OWN_ENGINES
 async def test_thread_when_it_passes_refs_and_handles_then_they_arrive(
     get: Any,
 ) -> None:

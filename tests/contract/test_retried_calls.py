@@ -9,9 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import AsyncCaller, Gate
+from helpers.actors import AsyncCaller
 from helpers.callees import KINDS, STREAMING_KINDS, Callee
 from helpers.callers import error_of
+from helpers.kinds import (
+    CONTRACT,
+    FEW_KINDS,
+    OWN_ENGINES,
+    PLAIN,
+    STREAMS,
+    TWO_KINDS,
+    kinds,
+)
+from helpers.reused import Gate
 
 import actorlib
 from actorlib.exceptions import (
@@ -29,15 +39,7 @@ if TYPE_CHECKING:
     from helpers.actors import Place, Stop
     from helpers.callers import Api
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
-
-callers = pytest.mark.parametrize(
-    "callee", ["function", "plain", "async"], indirect=True
-)
+pytestmark = CONTRACT
 
 
 class Refusal(Exception):  # noqa: N818  # the name of no error
@@ -89,7 +91,9 @@ def fail_until(path: str, last: int, error: Exception, word: str = "call") -> in
     return count
 
 
-def retried(callee: Callee, times: int, *, is_on_ray: bool, **options: Any) -> Callee:
+def retried(
+    callee: Callee, times: int, *, is_on_ray: bool = False, **options: Any
+) -> Callee:
     """Another callee, whose calls are made again so often."""
     if not callee.is_actor:
         return callee.new(max_retries=times, **options)
@@ -121,7 +125,7 @@ def die_in_turns(path: str, last: int, *, is_killed: bool) -> int:
     return count
 
 
-@pytest.mark.parametrize("callee", [*KINDS, "mixed"], indirect=True)
+@kinds(*[*KINDS, "mixed"])
 async def test_call_when_it_dies_then_it_is_made_again_until_it_returns(
     api: Api, callee: Callee, path: str, *, is_killed: bool, is_on_ray: bool
 ) -> None:
@@ -165,7 +169,7 @@ async def test_call_when_it_has_no_retries_then_it_is_made_once(
     assert noted(path) == ["call", "next"]
 
 
-@pytest.mark.parametrize("callee", ["function"], indirect=True)
+@kinds("function")
 async def test_call_when_a_function_says_nothing_then_three_retries(
     api: Api, callee: Callee, path: str, *, is_killed: bool
 ) -> None:
@@ -175,9 +179,9 @@ async def test_call_when_a_function_says_nothing_then_three_retries(
     assert noted(path) == ["call"] * 4
 
 
-@pytest.mark.usefixtures("own_engines")
+@OWN_ENGINES
 @pytest.mark.parametrize("restarts", [0, 1])
-@pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
+@TWO_KINDS
 async def test_call_when_the_actor_has_no_restart_left_then_retries_end_with_it(
     api: Api,
     callee: Callee,
@@ -196,24 +200,25 @@ async def test_call_when_the_actor_has_no_restart_left_then_retries_end_with_it(
     assert noted(path).count("call") == restarts + 1
 
 
-@callers
+@OWN_ENGINES
+@FEW_KINDS
 async def test_call_when_retries_are_minus_one_then_for_ever(
-    api: Api, callee: Callee, path: str, *, is_killed: bool, is_on_ray: bool
+    api: Api, callee: Callee, path: str, *, is_killed: bool
 ) -> None:
-    last = 3 if is_on_ray else 6
-    lasting = retried(callee, -1, is_on_ray=is_on_ray)
+    last = 6
+    lasting = retried(callee, -1)
 
     ref = lasting.run(die_until, path, last, is_killed=is_killed)
 
     assert await api.get(ref) == last
 
 
-@pytest.mark.usefixtures("own_engines")
-@pytest.mark.parametrize("callee", ["plain", "group"], indirect=True)
+@OWN_ENGINES
+@kinds("plain", "group")
 async def test_calls_when_made_again_then_in_order_and_none_that_had_returned(
-    api: Api, callee: Callee, path: str, *, is_killed: bool, is_on_ray: bool
+    api: Api, callee: Callee, path: str, *, is_killed: bool
 ) -> None:
-    lasting = retried(callee, 3, is_on_ray=is_on_ray)
+    lasting = retried(callee, 3)
     await api.get(lasting.run(note, path, "a"))
     refs = [lasting.run(die_until, path, 2, is_killed=is_killed, word="b")]
     refs += [lasting.run(note, path, word) for word in "cd"]
@@ -229,12 +234,12 @@ IN_LINE = ["plain", "group", "mixed"]
 """Actors that run one plain method at a time: which call runs is certain there."""
 
 
-@pytest.mark.usefixtures("own_engines")
-@pytest.mark.parametrize("callee", ["function", *IN_LINE], indirect=True)
+@OWN_ENGINES
+@kinds("function")
 async def test_call_when_another_kills_the_process_then_one_not_begun_does_not_pay(
     api: Api, callee: Callee, path: str, *, is_killed: bool
 ) -> None:
-    lasting = retried(callee, 1, is_on_ray=False)
+    lasting = retried(callee, 1)
 
     dies = lasting.run(die_until, path, 9, is_killed=is_killed)
     behind = lasting.run(note, path, "behind")
@@ -243,12 +248,12 @@ async def test_call_when_another_kills_the_process_then_one_not_begun_does_not_p
     assert await api.get(behind) == 1
 
 
-@pytest.mark.usefixtures("own_engines")
-@pytest.mark.parametrize("callee", IN_LINE, indirect=True)
+@OWN_ENGINES
+@kinds(*IN_LINE)
 async def test_calls_when_one_of_many_kills_the_process_then_it_alone_is_lost(
     api: Api, callee: Callee, path: str, *, is_killed: bool
 ) -> None:
-    lasting = retried(callee, 1, is_on_ray=False)
+    lasting = retried(callee, 1)
 
     refs = [lasting.run(note, path, f"n{number}") for number in range(59)]
     dies = lasting.run(die_until, path, 9, is_killed=is_killed)
@@ -273,14 +278,14 @@ async def stay_on_loop(path: str, word: str, place: Place) -> None:
     await asyncio.sleep(20)
 
 
-@pytest.mark.usefixtures("own_engines")
-@pytest.mark.parametrize("callee", ["threaded", "async"], indirect=True)
+@OWN_ENGINES
+@kinds("threaded", "async")
 async def test_calls_when_several_ran_then_each_of_them_pays_and_no_other(
     api: Api, engine: str, callee: Callee, path: str, stop: Stop
 ) -> None:
     if engine == "inline":
         pytest.skip("an actor whose thread does not return is waited for there")
-    lasting = retried(callee, 1, is_on_ray=False, max_concurrency=2)
+    lasting = retried(callee, 1, max_concurrency=2)
     began = stop.told if callee.is_async else stop.reached
     function = stay_on_loop if callee.is_async else stay
 
@@ -297,12 +302,12 @@ async def test_calls_when_several_ran_then_each_of_them_pays_and_no_other(
     assert sorted(noted(path)) == ["a", "a", "b", "b", "behind"]
 
 
-@pytest.mark.usefixtures("own_engines")
-@pytest.mark.parametrize("callee", ["plain", "threaded", "async"], indirect=True)
+@OWN_ENGINES
+@kinds("plain", "threaded", "async")
 async def test_call_when_no_restart_finishes_any_then_those_behind_it_are_lost(
     api: Api, callee: Callee, path: str, *, is_killed: bool
 ) -> None:
-    patient = retried(callee, -1, is_on_ray=False, max_concurrency=1)
+    patient = retried(callee, -1, max_concurrency=1)
 
     dies = patient.run(die_until, path, 12, is_killed=is_killed)
     behind = method(patient, 1).remote(note, path, "behind")
@@ -331,8 +336,8 @@ def call_over_a_link(second: Callee, path: str, *, is_killed: bool) -> Any:
     return (yield behind.remote(die_until, path, 2, is_killed=is_killed, word="behind"))
 
 
-@pytest.mark.usefixtures("own_engines")
-@pytest.mark.parametrize("callee", ["function", "plain", "async"], indirect=True)
+@OWN_ENGINES
+@FEW_KINDS
 async def test_calls_of_workers_when_one_kills_the_process_then_none_behind_it_pays(
     api: Api, callee: Callee, path: str, *, is_killed: bool
 ) -> None:
@@ -346,8 +351,8 @@ async def test_calls_of_workers_when_one_kills_the_process_then_none_behind_it_p
     assert noted(path) == ["call"] * 2 + ["behind"] * 2
 
 
-@pytest.mark.usefixtures("own_engines")
-@pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
+@OWN_ENGINES
+@TWO_KINDS
 async def test_call_when_one_over_a_link_kills_the_process_then_it_does_not_pay(
     api: Api, callee: Callee, path: str, *, is_killed: bool
 ) -> None:
@@ -360,12 +365,13 @@ async def test_call_when_one_over_a_link_kills_the_process_then_it_does_not_pay(
         assert noted(path + kind) == ["call"] + ["behind"] * 2
 
 
-@pytest.mark.usefixtures("own_engines", "streams")
-@pytest.mark.parametrize("callee", STREAMING_KINDS[1:], indirect=True)
+@OWN_ENGINES
+@STREAMS
+@kinds(*STREAMING_KINDS[1:])
 async def test_stream_when_it_waits_for_its_reader_then_it_has_begun_and_pays(
     api: Api, callee: Callee
 ) -> None:
-    lasting = retried(callee, 1, is_on_ray=False)
+    lasting = retried(callee, 1)
     stream = lasting.method("items", backpressure=1).remote(range, 5)
     assert await api.get(await api.next_item(stream)) == 0
 
@@ -384,12 +390,12 @@ def note_and_stop(path: str, place: Place) -> None:
 
 
 # Ray cancels later, and begins the call again if it sees the end of the actor first.
-@pytest.mark.usefixtures("own_engines")
-@pytest.mark.parametrize("callee", ["plain", "threaded"], indirect=True)
+@OWN_ENGINES
+@kinds("plain", "threaded")
 async def test_call_when_cancelled_while_it_runs_then_it_is_not_made_again(
-    api: Api, engine: str, callee: Callee, path: str, stop: Stop, *, is_on_ray: bool
+    api: Api, engine: str, callee: Callee, path: str, stop: Stop
 ) -> None:
-    lasting = retried(callee, 3, is_on_ray=is_on_ray)
+    lasting = retried(callee, 3)
     cancelled = lasting.run(note_and_stop, path, stop.place)
     await stop.reached()
     api.cancel(cancelled)
@@ -408,11 +414,12 @@ def length(path: str, value: bytearray, *, is_killed: bool) -> int:
     return len(value)
 
 
-@callers
+@OWN_ENGINES
+@FEW_KINDS
 async def test_call_when_made_again_then_with_its_arguments_as_they_were(
-    api: Api, callee: Callee, path: str, *, is_killed: bool, is_on_ray: bool
+    api: Api, callee: Callee, path: str, *, is_killed: bool
 ) -> None:
-    lasting = retried(callee, 1, is_on_ray=is_on_ray)
+    lasting = retried(callee, 1)
     value = bytearray(300_000)
 
     ref = lasting.run(length, path, value, is_killed=is_killed)
@@ -426,14 +433,14 @@ async def wait_until_ready(actor: Any) -> None:
     await actor
 
 
-@pytest.mark.usefixtures("own_engines")
-@pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
+@OWN_ENGINES
+@TWO_KINDS
 async def test_call_when_it_waits_for_its_arguments_then_a_restart_costs_it_nothing(
-    api: Api, engine: str, callee: Callee, *, is_on_ray: bool
+    api: Api, engine: str, callee: Callee
 ) -> None:
     if engine == "attached":
         pytest.xfail("a client's wait for the restarted actor hangs")
-    lasting, gate = retried(callee, 0, is_on_ray=is_on_ray), Gate.remote()
+    lasting, gate = retried(callee, 0), Gate.remote()
     other = AsyncCaller.remote()
     ref = lasting.run(len, gate.wait.remote("argument"))
     await api.get(gate.reached.remote("argument"))
@@ -450,7 +457,7 @@ def pass_on(second: Callee, *args: Any, **kwargs: Any) -> Generator[Any, Any, An
     return (yield second.run(*args, **kwargs))
 
 
-@callers
+@FEW_KINDS
 async def test_calls_of_workers_when_they_die_or_raise_then_they_are_made_again_too(
     api: Api, callee: Callee, path: str, *, is_killed: bool, is_on_ray: bool
 ) -> None:
@@ -469,54 +476,36 @@ async def test_calls_of_workers_when_they_die_or_raise_then_they_are_made_again_
 # After an exception.
 
 
-async def test_exception_when_listed_then_the_call_is_made_again(
-    api: Api, callee: Callee, path: str
-) -> None:
-    for number, listed in enumerate([True, [Refusal], (LookupError, Refusal)]):
-        patient = method(callee, 3, retry_exceptions=listed)
-        ref = patient.remote(fail_until, path, 4, Refusal("no"), f"{number}")
-
-        assert await api.get(ref) == 4
-
-
-async def test_exception_when_not_listed_then_it_is_raised(
-    api: Api, callee: Callee, path: str
-) -> None:
-    listed: list[Any] = [{}, {"retry_exceptions": False}]
-    listed += [{"retry_exceptions": [LookupError]}]
-    for number, options in enumerate(listed):
-        impatient = method(callee, 3, **options)
-        ref = impatient.remote(fail_until, path, 4, Refusal("no"), f"{number}")
-        error = await error_of(api, ref)
-
-        assert isinstance(error, Refusal)
-        assert isinstance(error, TaskError)
-    assert noted(path) == ["0", "1", "2"]
-
-
-async def test_exception_when_retries_are_used_up_then_it_is_raised(
-    api: Api, callee: Callee, path: str
-) -> None:
-    for times in (0, 2):
-        patient = method(callee, times, retry_exceptions=True)
-        ref = patient.remote(fail_until, path, 9, KeyError("last"), f"{times}")
-        error = await error_of(api, ref)
-
-        assert isinstance(error, KeyError)
-        assert error.args == ("last",)
-    assert noted(path) == ["0"] + ["2"] * 3
-
-
-@callers
-async def test_exception_when_its_class_is_local_then_it_is_known_again(
+async def test_exception_when_it_is_listed_then_the_call_is_made_again_so_often(
     api: Api, callee: Callee, path: str
 ) -> None:
     class Local(Exception):  # noqa: N818  # the name of no error
         pass
 
-    patient = method(callee, 1, retry_exceptions=[Local])
+    cases: list[tuple[dict[str, Any], int, int]] = [
+        ({"retry_exceptions": True}, 3, 4),
+        ({"retry_exceptions": [Refusal, Local]}, 3, 4),
+        ({"retry_exceptions": (LookupError, Refusal)}, 3, 4),
+        ({"retry_exceptions": True}, 2, 3),
+        ({"retry_exceptions": True}, 0, 1),
+        ({"retry_exceptions": [LookupError, Local]}, 3, 1),
+        ({"retry_exceptions": False}, 3, 1),
+        ({}, 3, 1),
+    ]
+    for number, (options, times, runs) in enumerate(cases):
+        patient = method(callee, times, **options)
+        ref = patient.remote(fail_until, path, 4, Refusal("no"), f"{number}")
 
-    assert await api.get(patient.remote(fail_until, path, 2, Local())) == 2
+        if runs == 4:
+            assert await api.get(ref) == 4, options
+        else:
+            error = await error_of(api, ref)
+            assert isinstance(error, Refusal)
+            assert isinstance(error, TaskError)
+            assert error.args == ("no",)
+        assert noted(path).count(f"{number}") == runs, options
+    local = method(callee, 1, retry_exceptions=[Local])
+    assert await api.get(local.remote(fail_until, path, 2, Local(), "local")) == 2
 
 
 def fail_then_die(path: str, *, is_killed: bool) -> int:
@@ -528,7 +517,8 @@ def fail_then_die(path: str, *, is_killed: bool) -> int:
     return count
 
 
-@callers
+@OWN_ENGINES
+@FEW_KINDS
 async def test_retries_when_a_call_raises_and_dies_then_both_use_them(
     api: Api, callee: Callee, path: str, *, is_killed: bool, is_on_ray: bool
 ) -> None:
@@ -550,7 +540,8 @@ async def arrival(api: Api, callee: Callee) -> None:
     await api.get(callee.new().run(len, ()))
 
 
-@pytest.mark.parametrize("callee", ["plain"], indirect=True)
+@OWN_ENGINES
+@PLAIN
 async def test_retry_after_an_exception_when_others_were_sent_then_it_runs_behind_them(
     api: Api, callee: Callee, path: str, stop: Stop
 ) -> None:
@@ -567,9 +558,10 @@ async def test_retry_after_an_exception_when_others_were_sent_then_it_runs_behin
     assert noted(path) == ["a", "b", "c", "a"]
 
 
-@pytest.mark.parametrize("callee", ["plain"], indirect=True)
+@OWN_ENGINES
+@PLAIN
 async def test_retry_after_an_exception_when_cancelled_before_then_it_never_runs(
-    api: Api, callee: Callee, path: str, stop: Stop, *, is_on_ray: bool
+    api: Api, callee: Callee, path: str, stop: Stop
 ) -> None:
     patient = method(callee, -1, retry_exceptions=True)
     others = f"{path}-of-others"
@@ -588,8 +580,7 @@ async def test_retry_after_an_exception_when_cancelled_before_then_it_never_runs
 
     assert isinstance(await error_of(api, fails), TaskCancelledError)
     await api.get([second, callee.run(note, path, "next")])
-    if not is_on_ray:  # there it may run all the same
-        assert noted(path) == ["call", "next"]
+    assert noted(path) == ["call", "next"]
 
 
 # Who says it: the actor, its method, or the call.
@@ -672,7 +663,8 @@ def call_often(stubborn: Any, word: str) -> Generator[Any, Any, Any]:
     return (yield stubborn.fail.options(**options).remote(5, Refusal(), word))
 
 
-@callers
+@OWN_ENGINES
+@FEW_KINDS
 async def test_retries_when_a_worker_makes_the_actor_or_the_call_then_they_hold_too(
     api: Api, callee: Callee, path: str
 ) -> None:

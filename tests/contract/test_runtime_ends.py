@@ -20,6 +20,7 @@ from helpers.actors import (
 )
 from helpers.attached import named_owner, new_name
 from helpers.callers import error_of
+from helpers.kinds import OWN_ENGINES, TWO_KINDS
 
 import actorlib
 import actorlib.blocking
@@ -90,7 +91,7 @@ def pass_gate(gate: Any) -> None:
     actorlib.get(gate.wait.remote("the place"))
 
 
-@pytest.mark.usefixtures("own_engines")
+@OWN_ENGINES
 @pytest.mark.slow
 async def test_shutdown_when_actors_are_busy_then_their_calls_fail(
     api: Api, engine: str, begin: Callable[[], Any]
@@ -127,7 +128,7 @@ async def test_shutdown_when_actors_are_busy_then_their_calls_fail(
     assert not {name for name in left if "asyncio_" not in name}
 
 
-@pytest.mark.usefixtures("own_engines")
+@OWN_ENGINES
 @pytest.mark.slow
 async def test_shutdown_when_another_runtime_follows_then_earlier_handles_are_refused(
     api: Api, engine: str, begin: Callable[[], Any]
@@ -174,7 +175,7 @@ def start() -> None:
     actorlib.init()
 
 
-@pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
+@TWO_KINDS
 async def test_init_when_a_runtime_runs_then_refused_here_and_in_callees(
     api: Api, callee: Callee
 ) -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, cast, final
 
 import actorlib
 import actorlib.blocking
+from helpers.reused import REUSED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -148,6 +149,12 @@ def all_of(*values: Any, **named: Any) -> Any:
     return (values, named) if named else values
 
 
+def numbers(count: int) -> Iterator[int]:
+    """Yields numbers, each by itself: on Ray, "yield from" differs in functions."""
+    for number in range(count):  # noqa: UP028  # see above
+        yield number
+
+
 KINDS = ("function", "plain", "threaded", "async", "group")
 """Every kind of callee; all but the first are methods of actors.
 
@@ -178,15 +185,20 @@ class Callee:
     Args:
         kind: One of ``KINDS``, ``mixed`` or ``looped``.
         is_blocking: Whether its code waits by ``actorlib.blocking``.
+        is_reused: Whether another test may have used its actor before; see
+            ``helpers.reused``.
         **options: For the actor, or for each call of the function.
 
     Attributes:
         kind: As it was given.
     """
 
-    def __init__(self, kind: str, *, is_blocking: bool, **options: Any) -> None:
+    def __init__(
+        self, kind: str, *, is_blocking: bool, is_reused: bool = False, **options: Any
+    ) -> None:
         self.kind = kind
         self._is_blocking = is_blocking
+        self._is_reused = is_reused
         self._options = options
         self._actor: Any = None
 
@@ -204,10 +216,18 @@ class Callee:
     def actor(self) -> Any:
         """The handle of its actor, which is made now if it was not made before."""
         if self._actor is None:
-            cls, options = _ACTORS[self.kind]
-            made = actorlib.remote(cls).options(**{**options, **self._options})
-            self._actor = made.remote(is_blocking=self._is_blocking)
+            reused = REUSED if self._is_reused else ()
+            self._actor = (
+                reused[-1].take(self.kind, self._new_actor)
+                if reused
+                else self._new_actor()
+            )
         return self._actor
+
+    def _new_actor(self) -> Any:
+        cls, options = _ACTORS[self.kind]
+        made = actorlib.remote(cls).options(**{**options, **self._options})
+        return made.remote(is_blocking=self._is_blocking)
 
     def new(self, **options: Any) -> Callee:
         """Another callee of the same kind.

@@ -6,12 +6,14 @@ Workers import this module with the module of a test, so it imports little.
 from __future__ import annotations
 
 import asyncio
-import threading
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import actorlib
 from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import find_engine
+from actorlib.exceptions import ActorError
 from helpers.actors import LIMIT, gone
 from helpers.actors import end_of as awaited_end_of
 
@@ -28,30 +30,32 @@ def end_of(api: Api, actor: Any) -> asyncio.Future[None]:
 
     Args:
         api: How the test waits.
-        actor: Its handle, which is not kept. With the blocking API of an engine in
-            another process, the actor has answered a call before.
+        actor: Its handle, which is not kept.
     """
     if not api.is_blocking:
         return awaited_end_of(actor)
     engine = cast("Any", find_engine())
     number = pin_of(actor).actor_id
     if not hasattr(engine, "actor_table"):  # another process has the actor
-        (pid,) = [
-            info.pid for info in actorlib.list_actors() if info.actor_id == number.hex()
-        ]
-        return asyncio.ensure_future(gone(pid))
-    life = engine.loop.call(engine.actor_table.by_id.get, number)
-    over = threading.Event()
+        ready = engine.ready(number)
+        return asyncio.ensure_future(_end_elsewhere(engine, ready, number.hex()))
+    ended: Future[None] = Future()
 
-    def end(_: object) -> None:
-        over.set()
+    def tell(_: object) -> None:
+        ended.set_result(None)
 
-    engine.loop.call(life.ended.add_done_callback, end)
-    return asyncio.ensure_future(_over(over))
+    def watch() -> None:
+        engine.actor_table.by_id[number].ended.add_done_callback(tell)
+
+    engine.loop.call(watch)
+    return asyncio.wrap_future(ended)
 
 
-async def _over(over: threading.Event) -> None:
-    assert await asyncio.to_thread(over.wait, LIMIT), "the actor lives"
+async def _end_elsewhere(engine: Any, ready: Any, key: str) -> None:
+    with suppress(ActorError):  # it has ended meanwhile
+        await asyncio.to_thread(ready.get, LIMIT)
+    actors = await asyncio.to_thread(engine.actors)
+    await asyncio.gather(*(gone(info.pid) for info in actors if info.actor_id == key))
 
 
 async def restarted(api: Api, actor: Any) -> None:

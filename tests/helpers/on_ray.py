@@ -22,6 +22,7 @@ import actorlib
 from actorlib._core.engine import find_engine, set_engine
 from actorlib.exceptions import ActorNotFoundError
 from helpers.actors import LENT, limited
+from helpers.reused import REUSED, ReusedActors
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -71,6 +72,8 @@ def cluster() -> Generator[Addresses]:
     quiet = {
         "RAY_AUTH_MODE": "disabled",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        # Ray makes calls again at these times, by default once a second.
+        "RAY_core_worker_internal_heartbeat_ms": "50",
         # With it, one in four of the processes that a client server forks dies at once.
         "GRPC_ENABLE_FORK_SUPPORT": "false",
     }
@@ -108,7 +111,7 @@ async def shared_on_ray(
 ) -> AsyncGenerator[Callable[[], AbstractAsyncContextManager[Runtime]]]:
     """A runtime on a cluster for many tests, lent to one after the other.
 
-    Between them it is hidden, as if none was running, and has no actor.
+    Between them it is hidden, as if none was running, and has only reused actors.
 
     Args:
         address: The cluster's.
@@ -121,15 +124,18 @@ async def shared_on_ray(
         engine = cast("OwnerEngine", find_engine())
         set_engine(None)
         LENT.append(cast("Any", engine))
+        reused = ReusedActors()
 
         @asynccontextmanager
         async def lend() -> AsyncGenerator[Runtime]:
             set_engine(cast("Any", engine))
+            REUSED.append(reused)
             with limited(PATIENCE):
                 try:
                     yield runtime
                 finally:
-                    await _end_all(engine)
+                    await _end_all(engine, await reused.give_back())
+                    REUSED.remove(reused)
                     set_engine(None)
 
         try:
@@ -138,8 +144,8 @@ async def shared_on_ray(
             LENT.remove(cast("Any", engine))
 
 
-async def _end_all(engine: OwnerEngine) -> None:
-    ending = engine.living()
+async def _end_all(engine: OwnerEngine, kept: set[Any]) -> None:
+    ending = [actor for actor in engine.living() if actor not in kept]
     for space, name in engine.names():
         with suppress(ActorNotFoundError):  # it has ended meanwhile
             ending.append(engine.find(name, space).actor_id)

@@ -24,9 +24,22 @@ CPUS = 4
 # What callees run.
 
 
+def wait_at(gate: Any, name: str) -> Generator[Any, Any, Any]:
+    """Waits at a place of a gate."""
+    return (yield gate.wait.remote(name))
+
+
 def stop_at(place: Place) -> None:
     """Stops there."""
     place.stop_here()
+
+
+def until_canceled() -> str:
+    """What a plain method does that looks whether anybody still waits."""
+    context = actorlib.get_runtime_context()
+    while not context.is_canceled():
+        pass
+    return "stopped by itself"
 
 
 def tell(words: Place, word: str, *_: Any) -> str:
@@ -104,7 +117,7 @@ async def was_left(api: Api, gate: Any) -> bool:
     return await api.get(gate.left.remote()) == ["asked"]
 
 
-async def works(api: Api, callee: Callee, *, is_on_ray: bool) -> bool:
+async def works(api: Api, callee: Callee, *, is_on_ray: bool = False) -> bool:
     """Whether a callee answers, and the CPUs of functions are free again."""
     if not callee.is_actor and not is_on_ray:
         callee = callee.new(num_cpus=CPUS)

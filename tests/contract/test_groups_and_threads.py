@@ -1,4 +1,4 @@
-"""Concurrency groups: their limits, their threads, and calls in another group."""
+"""Concurrency groups, and on which thread and loop methods run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import asyncio
 import contextvars
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from helpers.actors import Echo, Gate
 from helpers.callees import AsyncRunner, Runner
 from helpers.callers import all_items, error_of
+from helpers.kinds import CONTRACT, FEW_KINDS, OWN_ENGINES
+from helpers.one_thread import OneThread
+from helpers.reused import Echo, Gate
 from helpers.rooms import Room, visit
 
 import actorlib
@@ -19,7 +21,6 @@ import actorlib.blocking
 from actorlib.exceptions import (
     ActorDiedError,
     TaskCancelledError,
-    UnsupportedOptionError,
 )
 
 if TYPE_CHECKING:
@@ -29,11 +30,8 @@ if TYPE_CHECKING:
     from helpers.callees import Callee, Steps
     from helpers.callers import Api
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
+
+pytestmark = CONTRACT
 
 variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="")
 
@@ -168,6 +166,7 @@ async def test_group_when_it_is_full_then_others_go_on(
     assert await api.get(refs) == [0, 1, 2]
 
 
+@OWN_ENGINES
 @CLASSES
 async def test_group_when_it_has_plain_methods_then_its_threads_are_its_own(
     api: Api, cls: type
@@ -186,6 +185,7 @@ async def test_group_when_it_has_plain_methods_then_its_threads_are_its_own(
     assert not threads & {thread, await api.get(actor.thread.remote())}
 
 
+@OWN_ENGINES
 @CLASSES
 async def test_group_when_a_generator_runs_in_it_then_all_steps_are_on_its_thread(
     api: Api, cls: type, engine: str
@@ -194,13 +194,10 @@ async def test_group_when_a_generator_runs_in_it_then_all_steps_are_on_its_threa
     threads = actor.threads.options(concurrency_group="one", **pausing(engine))
     thread = actor.thread.options(concurrency_group="one").remote()
 
-    if engine == "client":
-        with pytest.raises(UnsupportedOptionError):
-            await all_items(api, threads.remote(3))
-    else:
-        assert set(await all_items(api, threads.remote(3))) == {await api.get(thread)}
+    assert set(await all_items(api, threads.remote(3))) == {await api.get(thread)}
 
 
+@OWN_ENGINES
 @CLASSES
 @pytest.mark.parametrize("group", ["one", "looped"])
 async def test_group_when_its_plain_method_exits_then_the_actor_ends(
@@ -242,7 +239,7 @@ def call_in_group(actor: Any, method: Any, place: Place) -> Steps:
     return (yield [stop.remote(place, "made here"), method.remote(place, "given")])
 
 
-@pytest.mark.parametrize("callee", ["function", "plain", "async"], indirect=True)
+@FEW_KINDS
 async def test_call_when_a_worker_chooses_the_group_then_it_runs_there(
     api: Api, callee: Callee, stop: Stop
 ) -> None:
@@ -261,6 +258,7 @@ async def test_call_when_a_worker_chooses_the_group_then_it_runs_there(
     assert await api.get(held) == "held"
 
 
+@OWN_ENGINES
 async def test_call_when_its_group_is_undefined_then_refused_with_the_groups(
     api: Api,
 ) -> None:
@@ -271,6 +269,7 @@ async def test_call_when_its_group_is_undefined_then_refused_with_the_groups(
     await api.get(actor.thread.remote())
 
 
+@OWN_ENGINES
 async def test_groups_when_options_change_them_then_those_hold(
     api: Api, stop: Stop
 ) -> None:
@@ -289,7 +288,7 @@ async def test_groups_when_options_change_them_then_those_hold(
 # Groups with coroutines.
 
 
-@pytest.mark.usefixtures("own_engines")
+@OWN_ENGINES
 @pytest.mark.parametrize(
     ("method", "group"),
     [("block", None), ("stop", None), ("block", "two"), ("stop", "two")],
@@ -333,6 +332,7 @@ async def test_group_when_it_has_coroutines_then_its_methods_share_one_thread(
         assert set(await all_items(api, items.remote(3))) == {thread}
 
 
+@OWN_ENGINES
 async def test_group_when_a_call_brings_its_first_coroutine_then_threads_end_first(
     api: Api, stop: Stop
 ) -> None:
@@ -352,7 +352,7 @@ async def test_group_when_a_call_brings_its_first_coroutine_then_threads_end_fir
     assert await api.get([plain.remote() for _ in range(3)]) == [thread] * 3
 
 
-@pytest.mark.usefixtures("own_engines")
+@OWN_ENGINES
 async def test_group_when_its_plain_method_blocks_then_its_coroutines_wait(
     api: Api, stop: Stop
 ) -> None:
@@ -369,7 +369,7 @@ async def test_group_when_its_plain_method_blocks_then_its_coroutines_wait(
     assert await api.get([blocked, behind]) == ["on", (False, False)]
 
 
-@pytest.mark.usefixtures("own_engines")
+@OWN_ENGINES
 async def test_group_when_a_plain_method_sets_a_variable_then_later_calls_see_it(
     api: Api,
 ) -> None:
@@ -392,15 +392,7 @@ async def test_group_when_its_coroutine_is_cancelled_then_it_cleans_up(
     await api.get(actor.check.remote())
 
 
-async def test_group_when_its_coroutine_exits_then_the_actor_ends(api: Api) -> None:
-    error = await error_of(api, new(Looped).leave_later.remote(3))
-
-    assert isinstance(error, ActorDiedError)
-    assert error.exit is not None
-    assert error.exit.code == 3
-
-
-@pytest.mark.usefixtures("own_engines")
+@OWN_ENGINES
 @CLASSES
 async def test_end_when_groups_have_calls_then_it_comes_behind_all(
     api: Api, cls: type, stop: Stop
@@ -418,3 +410,215 @@ async def test_end_when_groups_have_calls_then_it_comes_behind_all(
     assert await api.get(held) == "held"
     await api.get(refs)
     assert await api.get(end) is None
+
+
+# On which thread and loop an actor's constructor and methods run.
+
+
+class Located:
+    """Says where it runs, in plain methods."""
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+        self._local = threading.local()
+        self._local.count = 0
+
+    def place(self) -> tuple[bool, bool]:
+        """Whether it is on the thread of the constructor, and on the main thread."""
+        is_main = threading.current_thread() is threading.main_thread()
+        return threading.get_ident() == self._thread, is_main
+
+    def count(self) -> int:
+        """How often it was called, kept on this thread."""
+        self._local.count += 1
+        return self._local.count
+
+    def threads(self) -> int:
+        return threading.active_count()
+
+    def run_loop(self, echo: Any) -> list[int]:
+        work = ask(echo)
+        try:
+            return asyncio.run(work)
+        finally:
+            work.close()
+
+
+async def ask(echo: Any) -> list[int]:
+    refs = [echo.echo.remote(number) for number in range(5)]
+    return await asyncio.gather(*(wait_for(ref) for ref in refs))
+
+
+async def wait_for(ref: Any) -> int:
+    value: int = await ref
+    return value
+
+
+class LocatedOnLoop(Located):
+    """The same with coroutines, and code that needs the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[int] = asyncio.Queue()
+        self._lock = asyncio.Lock()
+        variable.set("of the constructor")
+
+    async def place_later(self) -> tuple[bool, bool]:
+        return self.place()
+
+    def places(self) -> Iterator[tuple[bool, bool]]:
+        yield self.place()
+        yield self.place()
+
+    def is_on_loop(self) -> bool:
+        return asyncio.get_running_loop() is self._loop
+
+    async def is_on_loop_later(self) -> bool:
+        return asyncio.get_running_loop() is self._loop
+
+    async def put(self, value: int) -> None:
+        async with self._lock:
+            await self._queue.put(value)
+
+    async def take(self) -> int:
+        return await self._queue.get()
+
+    def variable(self) -> str:
+        return variable.get()
+
+    async def variable_later(self) -> str:
+        return variable.get()
+
+
+class LocatedLater(LocatedOnLoop):
+    """Sets the variable after an ``await`` of its constructor."""
+
+    async def __init__(self) -> None:  # type: ignore[misc]
+        super().__init__()
+        await asyncio.sleep(0)
+        variable.set("of the coroutine")
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        (Located, {}),
+        pytest.param(Located, {"max_concurrency": 1}, marks=OWN_ENGINES),
+        pytest.param(Located, {"max_concurrency": 0}, marks=OWN_ENGINES),
+        (LocatedOnLoop, {}),
+        (LocatedLater, {}),
+    ],
+)
+async def test_methods_when_no_threads_are_asked_for_then_they_run_on_one(
+    api: Api,
+    cls: type,
+    options: dict[str, Any],
+    engine: str,
+    is_on_ray: bool,  # noqa: FBT001  # a fixture
+) -> None:
+    decorate: Any = cast("Any", actorlib.remote(num_cpus=0, **options))
+    actor = decorate(cls).remote()
+    # Workers are threads there, and Ray runs loops beside the main thread.
+    is_main = engine not in ("memory", "inline") and (cls is Located or not is_on_ray)
+    methods = [actor.place] if cls is Located else [actor.place, actor.place_later]
+
+    places = await api.get([method.remote() for method in methods for _ in range(3)])
+    assert set(places) == {(True, is_main)}
+    counts = await api.get([actor.count.remote() for _ in range(3)])
+    # Ray starts the calls of an actor with coroutines in any order.
+    assert (sorted(counts) if is_on_ray and cls is not Located else counts) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("cls", [LocatedOnLoop, LocatedLater])
+async def test_methods_when_some_are_async_then_all_share_one_loop(
+    api: Api, cls: type, engine: str
+) -> None:
+    actor = actorlib.remote(cls).remote()
+
+    assert await api.get(actor.is_on_loop.remote())
+    assert await api.get(actor.is_on_loop_later.remote())
+    taken = actor.take.remote()
+    await api.get(actor.put.remote(5))
+    assert await api.get(taken) == 5
+    if engine != "client":  # it has no streams
+        places = await all_items(api, actor.places.remote())
+        assert {is_same for is_same, _ in places} == {True}
+
+
+@pytest.fixture
+def loses_variables(request: pytest.FixtureRequest, *, is_on_ray: bool) -> None:
+    """Marks the engines where methods do not see what the constructor sets."""
+    if is_on_ray:
+        reason = "on Ray, methods do not see context variables of the constructor"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+
+
+@OWN_ENGINES
+@pytest.mark.usefixtures("loses_variables")
+@pytest.mark.parametrize(
+    ("cls", "value"),
+    [(LocatedOnLoop, "of the constructor"), (LocatedLater, "of the coroutine")],
+)
+async def test_variable_when_the_constructor_sets_it_then_methods_see_it(
+    api: Api, cls: type, value: str
+) -> None:
+    actor = actorlib.remote(cls).remote()
+
+    assert await api.get(actor.variable.remote()) == value
+    assert await api.get(actor.variable_later.remote()) == value
+
+
+@OWN_ENGINES
+async def test_threads_when_asked_for_then_they_start_when_needed_and_stay(
+    api: Api, engine: str
+) -> None:
+    actor = actorlib.remote(max_concurrency=2)(Located).remote()
+    first = await api.get(actor.threads.remote())
+    await api.get([actor.place.remote() for _ in range(300)])
+
+    assert await api.get(actor.place.remote()) == (False, False)
+    if engine in ("local", "attached"):  # others have threads of their own there
+        assert first == 2
+        assert await api.get(actor.threads.remote()) <= 3
+
+
+@OWN_ENGINES
+async def test_state_when_plain_and_async_methods_change_it_then_nothing_is_lost(
+    api: Api,
+) -> None:
+    actor = actorlib.remote(OneThread).remote()
+    methods = [actor.add, actor.add_later]
+
+    await api.get([method.remote(2_000) for _ in range(20) for method in methods])
+
+    assert await api.get(actor.total.remote()) == 2 * 20 * 2_000
+
+
+@OWN_ENGINES
+async def test_tasks_when_the_constructor_and_methods_make_them_then_they_run(
+    api: Api,
+) -> None:
+    actor = actorlib.remote(OneThread).remote()
+    await api.get([actor.begin.remote(name) for name in ("first", "second")])
+
+    assert sorted(await api.get(actor.made.remote())) == [
+        "constructor",
+        "first",
+        "second",
+    ]
+
+
+@OWN_ENGINES
+async def test_loop_when_a_plain_method_runs_its_own_then_only_where_none_runs(
+    api: Api,
+) -> None:
+    plain, looped = (
+        actorlib.remote(Located).remote(),
+        actorlib.remote(LocatedOnLoop).remote(),
+    )
+    echo = Echo.remote()
+
+    assert await api.get(plain.run_loop.remote(echo)) == [0, 1, 2, 3, 4]
+    error = await error_of(api, looped.run_loop.remote(echo))
+    assert "running event loop" in str(error)
