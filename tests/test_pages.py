@@ -9,13 +9,11 @@ first; with ``--thorough`` they run all pages.
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from helpers.page_runner import matches, write_files
+from helpers.program_runner import run, run_all
 
 from docs.building.navigation import in_order, listing, navigation
 from docs.building.pages import MARK, Block, Page, Program
@@ -25,7 +23,6 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 RUNNER = ROOT / "tests" / "helpers" / "page_runner.py"
 LIMIT = 90.0
-SETTINGS = ("ACTORLIB_", "CUDA_", "OMP_", "RAY_")
 
 PATHS = sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "decisions")
 PAGES = {path.relative_to(DOCS).as_posix(): Page.of(path) for path in PATHS}
@@ -48,12 +45,7 @@ TYPED = [
     if any(block.why_not is None for block in page.typed)
 ]
 PROGRAMS = [
-    pytest.param(
-        name,
-        program,
-        marks=MARKS if name.startswith(EARLY) else SELDOM,
-        id=f"{name}:{program.block.line}",
-    )
+    (name, program)
     for name, page in PAGES.items()
     for program in page.programs
     if program.block.why_not is None
@@ -63,20 +55,6 @@ TESTS = [
     for name, block in BLOCKS
     if block.is_test and block.why_not is None
 ]
-
-
-def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    kept = {n: v for n, v in os.environ.items() if not n.startswith(SETTINGS)}
-    return subprocess.run(
-        [sys.executable, *words],
-        env={**kept, "PYTHONPATH": str(ROOT)},
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
 
 
 def need(name: str) -> None:
@@ -90,27 +68,68 @@ def test_blocks_when_typed_one_after_another_then_they_run(
 ) -> None:
     need(name)
 
-    done = run(str(RUNNER), str(DOCS / name), cwd=tmp_path)
+    done = run(str(RUNNER), str(DOCS / name), limit=LIMIT, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("name", "program"), PROGRAMS)
+def write_program(name: str, program: Program, folder: Path) -> Path:
+    """Writes a program and the files that its page has before it."""
+    folder.mkdir(exist_ok=True)
+    line = program.block.line
+    write_files([b for b in PAGES[name].blocks if b.line < line], folder)
+    file = folder / (program.block.file or "program.py")
+    file.write_text(program.source())
+    return file
+
+
+def assert_promised(program: Program, printed: str) -> None:
+    """Compares the outputs of a program with those that its page shows."""
+    outputs = printed.split(f"{MARK}\n")
+    for promise, output in zip(program.outputs, outputs, strict=True):
+        assert promise is None or matches(promise, output), (promise, output)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_tutorial_when_its_programs_run_then_they_print_what_it_promises(
+    tmp_path: Path,
+) -> None:
+    programs = {
+        f"{name}:{program.block.line}": (name, program)
+        for name, program in PROGRAMS
+        if name.startswith(EARLY)
+    }
+    files = {
+        place: [str(write_program(*each, tmp_path / str(number)))]
+        for number, (place, each) in enumerate(programs.items())
+    }
+
+    ended = run_all(files, LIMIT)
+
+    assert len(ended) == len(programs) > 1
+    for place, (_, program) in programs.items():
+        assert_promised(program, ended[place].out)
+
+
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [
+        pytest.param(name, program, marks=SELDOM, id=f"{name}:{program.block.line}")
+        for name, program in PROGRAMS
+        if not name.startswith(EARLY)
+    ],
+)
 def test_program_when_continued_and_run_then_it_prints_what_the_page_promises(
     name: str, program: Program, tmp_path: Path
 ) -> None:
     need(name)
-    line = program.block.line
-    write_files([b for b in PAGES[name].blocks if b.line < line], tmp_path)
-    file = tmp_path / (program.block.file or "program.py")
-    file.write_text(program.source())
+    file = write_program(name, program, tmp_path)
 
-    done = run(file.name, cwd=tmp_path)
+    done = run(file.name, limit=LIMIT, cwd=tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    outputs = done.stdout.split(f"{MARK}\n")
-    for promise, output in zip(program.outputs, outputs, strict=True):
-        assert promise is None or matches(promise, output), (promise, output)
+    assert_promised(program, done.stdout)
 
 
 @pytest.mark.parametrize(("name", "block"), TESTS)
@@ -120,7 +139,7 @@ def test_file_of_tests_when_run_then_its_tests_pass(
     need(name)
     write_files(PAGES[name].blocks, tmp_path)
 
-    done = run("-m", "pytest", str(block.file), cwd=tmp_path)
+    done = run("-m", "pytest", str(block.file), limit=LIMIT, cwd=tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr
 

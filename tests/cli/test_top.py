@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
-import json
-import os
-import pty
-import select
-import signal
-import struct
-import subprocess
-import sys
-import termios
-import time
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.listings import BUSY, actor, device, info, listing, status
+from helpers.listings import actor, device, info, listing, status
 from helpers.nvml import Card, nvidia_host
-from helpers.owners import Owner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib.__main__ import main
 from actorlib._cli.device_meters import DeviceMeters
 from actorlib._cli.listing import Listing
 from actorlib._cli.top_figures import (
@@ -51,7 +38,6 @@ from actorlib._rows.tables import console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from actorlib._queries.rows import Status
 
@@ -386,111 +372,3 @@ def test_page_when_there_are_two_runtimes_then_whose_each_actor_is() -> None:
     (head,) = [line for line in lines if " actor " in line]
     assert head.split()[0] == "runtime"
     assert {line.split()[0] for line in lines[-2:]} == {"800", "801"}
-
-
-# The command.
-
-
-class Seen:
-    """``actorlib top`` at a terminal of its own.
-
-    Args:
-        words: What stands behind the command.
-        columns: How wide the terminal is.
-    """
-
-    def __init__(self, *words: str, columns: int = 150) -> None:
-        self.screen, inside = pty.openpty()
-        self.resize(columns)
-        self.mode = termios.tcgetattr(self.screen)
-        environ = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "actorlib", "top", *words],
-            stdin=inside,
-            stdout=inside,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  # one thread
-            env={**environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"},
-        )
-        os.close(inside)
-        self.text = ""
-
-    def resize(self, columns: int) -> None:
-        size = struct.pack("HHHH", 30, columns, 0, 0)
-        fcntl.ioctl(self.screen, termios.TIOCSWINSZ, size)
-
-    def press(self, keys: bytes) -> None:
-        os.write(self.screen, keys)
-
-    def until(self, *words: str) -> str:
-        """Waits until these words were drawn since it was asked last, in this order."""
-        end, place = time.monotonic() + LIMIT, 0
-        for word in words:
-            while (found := self.text.find(word, place)) < 0:
-                left = end - time.monotonic()
-                ready, _, _ = select.select([self.screen], [], [], max(0.0, left))
-                assert ready, f"{word!r} did not come: {self.text[-2000:]!r}"
-                self.text += os.read(self.screen, 65536).decode("utf-8", "replace")
-            place = found + len(word)
-        drawn, self.text = self.text[:place], self.text[place:]
-        return drawn
-
-    def end(self) -> tuple[int, str]:
-        """Waits for its end; gives the exit code and what it said."""
-        self.until("\x1b[?1049l")  # it cannot end before this was read
-        _, said = self.process.communicate(timeout=LIMIT)
-        assert termios.tcgetattr(self.screen) == self.mode
-        os.close(self.screen)
-        return self.process.returncode, said.decode()
-
-
-def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What a command prints that is no terminal's."""
-    assert main(words) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return out
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-@pytest.mark.process
-@pytest.mark.slow
-def test_command_when_at_a_terminal_then_live_until_left_or_nobody_is_there(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with Owner(BUSY, folder=tmp_path) as owner:
-        assert owner.told() == "ready"
-        words = ("--interval", "0.3", "--pid", str(owner.pid))
-        left, killed, abandoned = Seen(*words), Seen(*words), Seen(*words)
-
-        left.until("\x1b[?1049h", "Model 'm1'", "waits: Model 'm2'", "by cpu")
-        left.press(b"m/m2\r")
-        left.until("by memory", "'m2' (Esc drops it)")
-        left.resize(50)
-        left.until("\x1b[7mactor")  # its id has no room there
-        left.press(b"\x1a")  # nobody could let it go on here, so it does at once
-        left.until("\x1b[?1049l", "\x1b[?1049h", "Model 'm2'")
-        left.press(b"\x1bq")
-        assert left.end() == (0, "")
-
-        killed.until("calls/s")
-        killed.process.send_signal(signal.SIGTERM)
-        assert killed.end() == (128 + signal.SIGTERM, "")
-
-        told = printed(capsys, "top", "--json", "--once", *words)
-        once = printed(capsys, "top", "--filter", "m1", *words)
-        names = printed(capsys, "completion", "actors")
-        abandoned.until("Model 'm1'")
-        owner.go_on()
-        owner.end()
-        code, said = abandoned.end()
-
-    assert (code, f"pid {owner.pid}" in said, "has ended" in said) == (3, True, True)
-    assert {"m1", "m2"} <= set(names.split())
-    document = json.loads(told)
-    m1, m2 = document["runtimes"][0]["actors"]
-    assert document["calls_per_second"] == {m1["id"]: 0.0, m2["id"]: 0.0}
-    assert (m1["cpu"] is None, document["devices"]) == (False, [])
-    assert "Model 'm1'" in once
-    assert "\x1b" not in once
