@@ -9,7 +9,9 @@ first; with ``--thorough`` they run all pages.
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from helpers.page_runner import matches, write_files
@@ -19,8 +21,12 @@ from docs.building.navigation import in_order, listing, navigation
 from docs.building.pages import MARK, Block, Page, Program
 from docs.building.typecheck import Finding, check, complaints, modules_of
 
+if TYPE_CHECKING:
+    from helpers.goldens import Golden
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+DATA = ROOT / "tests" / "data"
 RUNNER = ROOT / "tests" / "helpers" / "page_runner.py"
 LIMIT = 90.0
 
@@ -222,159 +228,34 @@ def test_pages_when_put_in_order_then_by_index_group_order_and_title() -> None:
     )
 
 
-WRITTEN = """# Title
-
-<!-- needs: numpy, torch -->
-<!-- run:
-before = 1
--->
-
-Prose: says what.
-
-```python
-print(before)
-```
-
-```text
-1
-```
-
-<!-- not run: takes a day -->
-```python
-train()
-```
-
-Write this into
-`first.py`:
-
-<!-- checked by: mypy -->
-```python
-import first
-```
-
-*   Indented:
-
-    ```python
-    actorlib.run(main())
-    ```
-
-```sh
-ls
-```
-"""
+CHECKED = Page.of(DATA / "types.md")
+MODULE = "docs__how_to__types_md.py"
 
 
-def test_page_when_read_then_its_blocks_and_their_marks() -> None:
-    page = Page(WRITTEN)
-    hidden, first, second, file, third = page.blocks
+def test_parts_of_pages(golden: Golden) -> None:
+    page, continued = (Page.of(DATA / name) for name in ("page.md", "continued.md"))
+    first, second = continued.programs
+    modules = dict(modules_of("docs/how-to/types.md", CHECKED))
 
     assert page.needs == ["numpy", "torch"]
     assert page.summary == "Prose: says what."
-    assert "needs" not in page.shown
-    assert "before = 1" not in page.shown
-    assert (hidden.code.strip(), hidden.is_hidden) == ("before = 1", True)
-    assert first == Block(line=11, code="print(before)\n", shows="1\n")
-    assert (second.why_not, third.why_not) == ("takes a day", None)
-    assert (file.file, file.checker, second.file) == ("first.py", "mypy", None)
-    assert third.code == "actorlib.run(main())\n"
-    assert [program.block for program in page.programs] == [third]
-    assert page.typed == [hidden, first, second]
-
-
-CONTINUED = """# Title
-
-```python
-async def main():
-    async with actorlib.init():
-        print(1)
-
-
-actorlib.run(main())
-```
-
-```text
-1
-```
-
-```python
-# Continue main():
-print(2)
-```
-
-<!-- not run: it takes a day -->
-```python
-# Continue main():
-train()
-```
-
-```python
-import actorlib.blocking as ray
-```
-
-```python
-# Continue the program:
-ray.init()
-```
-"""
-
-
-def test_program_when_continued_then_in_its_last_block_with_the_lines_of_the_page() -> (
-    None
-):
-    first, second = Page(CONTINUED).programs
-
-    lines = first.source().splitlines()
-    assert lines[3:6] == CONTINUED.splitlines()[3:6]
-    assert lines[15] == "        print('\\x00')"
-    assert lines[16:18] == ["        # Continue main():", "        print(2)"]
-    assert [line for line in lines[18:] if line] == ["actorlib.run(main())"]
-    assert "        train()" in first.source(with_wrong=True)
-    assert first.outputs == ["1\n", None]
-    assert [line for line in second.source().splitlines() if line] == [
-        "import actorlib.blocking as ray",
-        "print('\\x00')",
-        "# Continue the program:",
-        "ray.init()",
-    ]
-
-
-CHECKED = Page(
-    """# Types
-
-```python
-number = await ref
-```
-
-<!-- wrong: to type checkers -->
-```python
-model.spawn(5)
-
-model.guess()  # there is none
-```
-
-<!-- checked by: mypy -->
-```python
-handle: Model
-```
-
-Write this into `model.py`:
-
-```python
-size = 1
-```
-"""
-)
-
-
-def test_page_when_made_into_modules_then_each_line_keeps_its_number() -> None:
-    modules = dict(modules_of("docs/how-to/types.md", CHECKED))
-
-    assert modules.keys() == {"model.py", "docs__how_to__types_md.py"}
-    lines = modules["docs__how_to__types_md.py"].splitlines()
-    assert lines[:2] == ["", "async def session():"]
-    assert lines[3] == "    number = await ref"
-    assert lines[10] == "    model.guess()  # there is none"
-    assert modules["model.py"].splitlines()[20:] == ["", "size = 1"]
+    assert [program.block for program in page.programs] == [page.blocks[-1]]
+    assert page.typed == page.blocks[:3]
+    # Each line has the number that it has on the page.
+    assert first.source().splitlines()[3:6] == continued.text.splitlines()[3:6]
+    written, made = (modules[n].splitlines() for n in ("model.py", MODULE))
+    assert (written[21], made[3]) == ("size = 1", "    number = await ref")
+    parts = {
+        "shown": page.shown,
+        **{f"block {n}": repr(block) for n, block in enumerate(page.blocks)},
+        "program": first.source(),
+        "program with wrong blocks": first.source(with_wrong=True),
+        "second program": second.source(),
+        "outputs": repr((first.outputs, second.outputs)),
+        **modules,
+    }
+    text = "".join(f"== {name}\n{part}\n" for name, part in parts.items())
+    golden.check("pages.txt", re.sub(r"\n\n+", "\n", text).replace("\0", "NUL"))
 
 
 def test_findings_when_reported_then_those_that_the_page_expects_are_left_out() -> None:
