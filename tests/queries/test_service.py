@@ -393,6 +393,13 @@ def test_question_when_wrong_then_told_why(
     assert said in value
 
 
+def test_question_when_it_is_refused_then_the_client_raises_the_reason(
+    household: Household,
+) -> None:
+    with pytest.raises(ValueError, match="takes no parameter 'grep'"):
+        ask(household.address, "logs", grep="x")
+
+
 def test_question_when_of_another_version_then_told_which_this_is(
     household: Household,
 ) -> None:
