@@ -25,7 +25,7 @@ def pages(
 
 
 def run(pages: pytest.Pytester, *words: str) -> pytest.RunResult:
-    plugins = ("-p", "helpers.goldens", "-p", "no:cacheprovider")
+    plugins = ("-p", "helpers.goldens", "-p", "no:cacheprovider", "-p", "no:asyncio")
     quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
     return pages.runpytest(*plugins, *quiet, *words)
 
