@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
+pytest_plugins = ["helpers.goldens"]
+
 # The gate tries the same cases each time, so it fails for what was changed alone. New
 # ones are searched with --hypothesis-profile=random, and --hypothesis-profile=thorough
 # is for a long night. A deadline would be a flaky test.

@@ -196,24 +196,19 @@ async def test_record_when_it_comes_then_the_logger_gets_it_as_one_of_its_own(
     assert said["method"] == "work"
 
 
-async def test_record_when_the_programs_logger_is_above_it_then_it_is_nothing(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize(
+    ("shown", "expected"), [(True, ["failed"]), (False, [])], ids=["shown", "hidden"]
+)
+async def test_record_when_it_is_below_the_programs_level_or_hidden_then_it_is_nothing(
+    caplog: pytest.LogCaptureFixture, *, shown: bool, expected: list[str]
 ) -> None:
     caplog.set_level(logging.ERROR, "app.made")
+    records = record("warned"), record("failed", logging.ERROR)
 
-    async with talking(record("warned"), record("failed", logging.ERROR)):
+    async with talking(*records, log_to_driver=shown):
         pass
 
-    assert [r.message for r in caplog.records if r.name == "app.made"] == ["failed"]
-
-
-async def test_record_when_nothing_is_shown_of_actors_then_no_logger_gets_it(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async with talking(record("warned"), log_to_driver=False):
-        pass
-
-    assert caplog.records == []
+    assert [r.message for r in caplog.records if r.name == "app.made"] == expected
 
 
 async def test_record_when_nobody_handles_it_then_warnings_are_lines_of_the_actor(
@@ -276,15 +271,21 @@ def test_levels_when_the_program_has_set_some_then_workers_get_those() -> None:
     assert "app.levels" not in program_levels(None)
 
 
-@pytest.mark.parametrize("level", ["LOUD", -1, 1 << 31])
-def test_log_level_when_there_is_none_such_then_it_is_refused(level: Any) -> None:
-    with pytest.raises(ValueError, match="log_level takes"):
-        actorlib.init(log_level=level)
-
-
-@pytest.mark.parametrize("level", [True, 1.5, b"INFO"])
-def test_log_level_when_it_is_no_level_then_it_is_refused(level: Any) -> None:
-    with pytest.raises(TypeError, match="log_level takes a level of logging"):
+@pytest.mark.parametrize(
+    ("level", "error"),
+    [
+        ("LOUD", ValueError),
+        (-1, ValueError),
+        (1 << 31, ValueError),
+        (True, TypeError),
+        (1.5, TypeError),
+        (b"INFO", TypeError),
+    ],
+)
+def test_log_level_when_it_is_none_then_it_is_refused(
+    level: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match="log_level takes"):
         actorlib.init(log_level=level)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from benchmarks._cases import FLOOR, OURS, RAY, Case, Job, Plan, Target, Unit
@@ -18,6 +20,9 @@ from benchmarks._jobs import Samples, in_rounds
 from benchmarks._markdown import targets_of
 from benchmarks._run import Outcome
 from benchmarks._table import text_of
+
+if TYPE_CHECKING:
+    from helpers.goldens import Golden
 
 RATE = Unit(name="calls/s", more_is_better=True)
 TIME = Unit(name="ms", scale=1e3)
@@ -89,108 +94,59 @@ def test_verdict_against_somebody_who_was_not_measured_is_none() -> None:
     assert verdict(case(RATE, target), target, samples(actorlib=[1.0])) is None
 
 
-@pytest.mark.parametrize(
-    ("unit", "target", "words"),
-    [
-        (RATE, Target(bound=500_000), ">= 500000 calls/s"),
-        (TIME, Target(bound=0.005), "<= 5 ms"),
-        (RATE, Target(bound=0.45, against=FLOOR), ">= 45% of floor"),
-        (TIME, Target(bound=1.3, against=FLOOR), "<= 1.3 x floor"),
-        (RATE, Target(bound=40, against=RAY), ">= 40 x Ray"),
-    ],
-)
-def test_target_is_told_in_the_unit_of_its_row(
-    unit: Unit, target: Target, words: str
-) -> None:
-    assert describe(case(unit, target), target) == words
+def test_tables_of_outcomes(golden: Golden) -> None:
+    targets = (Target(bound=0.5, against=FLOOR), Target(bound=40, against=RAY))
+    missing = samples(actorlib=[4.0], floor=[10.0])
+    missing.absences["Ray"] = ABSENT
+    failed = samples(actorlib=[10.0], Ray=[30.0])
+    failed.failures["floor"] = "not done after 300 s"
+    outcomes = {
+        "of one": outcome(
+            case(RATE, Target(bound=40, against=RAY), Ray="of 16"),
+            samples(actorlib=[100.0, 300.0, 200.0], Ray=[1.0, 1.0, 1.0]),
+        ),
+        "missing": outcome(case(RATE, *targets), missing),
+        "failed": outcome(case(RATE), failed),
+    }
 
-
-@pytest.mark.parametrize(
-    ("unit", "theirs", "found"),
-    [(RATE, 30.0, {RAY: 3.0}), (RATE, 5.0, {}), (TIME, 5.0, {RAY: 2.0})],
-)
-def test_peer_is_ahead_where_it_does_better(
-    *, unit: Unit, theirs: float, found: dict[str, float]
-) -> None:
-    measured = samples(actorlib=[10.0], floor=[1000.0], Ray=[theirs])
-
-    assert ahead(case(unit), measured) == pytest.approx(found)
-
-
-def test_table_says_what_a_peer_does_better() -> None:
-    measured = samples(actorlib=[10.0], Ray=[30.0])
-
-    text = text_of([outcome(case(RATE), measured)], "m")
-
-    assert "Ray does better in some: calls, of one (3 x)" in text
-
-
-def test_multiple_is_a_share_below_one() -> None:
-    assert (multiple(0.257), multiple(1.5), multiple(132.4)) == (
-        "25.7%",
-        "1.5 x",
-        "132 x",
+    tables = {
+        name: [text_of([each], "a machine"), targets_of([each], "a machine")]
+        for name, each in outcomes.items()
+    }
+    text = "\n\n".join(
+        part for name, each in tables.items() for part in (f"== {name}", *each)
     )
 
+    assert ">= 40 x Ray: 200 x yes" in text
+    assert "Ray does better in some: calls, of one (3 x)" in text
+    golden.check("benchmark-tables.txt", text)
 
-def test_report_gives_figures_ratios_and_why_a_cell_is_empty() -> None:
+
+def test_report_of_a_case(golden: Golden) -> None:
     target = Target(bound=0.5, against=FLOOR)
+    bounds = (
+        (RATE, Target(bound=500_000)),
+        (TIME, Target(bound=0.005)),
+        (TIME, Target(bound=1.3, against=FLOOR)),
+    )
     measured = samples(actorlib=[5.0], floor=[10.0])
     measured.absences["Ray"] = ABSENT
 
     found = report(case(RATE, target), measured)
 
-    assert found["figures"] == {
-        OURS: {"median": 5.0, "min": 5.0, "max": 5.0},
-        FLOOR: {"median": 10.0, "min": 10.0, "max": 10.0},
-    }
-    assert found["ratios"] == {FLOOR: {"median": 0.5, "min": 0.5, "max": 0.5}}
-    assert found["unmeasured"] == {RAY: ABSENT}
     assert found["targets"] == [{"target": ">= 50% of floor", "reached": True}]
-
-
-def test_table_shows_ends_ratio_remark_target_and_verdict() -> None:
-    row = case(RATE, Target(bound=40, against=RAY), Ray="of 16")
-    measured = samples(actorlib=[100.0, 300.0, 200.0], Ray=[1.0, 1.0, 1.0])
-
-    (line,) = [
-        line
-        for line in text_of([outcome(row, measured)], "a machine").splitlines()
-        if "of one" in line
-    ]
-
-    assert "200 100..300" in line
-    assert "1.00 (200 x) of 16" in line
-    assert "failed" in line, "the floor was neither measured nor absent"
-    assert ">= 40 x Ray: 200 x yes" in line
-
-
-def test_table_says_who_is_not_installed_what_failed_and_the_machine() -> None:
-    measured = samples(actorlib=[1.0], floor=[1.0])
-    measured.absences["Ray"] = ABSENT
-    measured.failures["floor"] = "not done after 300 s"
-
-    text = text_of([outcome(case(RATE), measured)], "a machine of two cores")
-
-    assert ABSENT in text
-    assert "some: floor failed: not done after 300 s" in text
-    assert "Machine: a machine of two cores" in text
-    assert "some: A note." in text
-
-
-def test_markdown_has_a_line_for_each_target_and_figures_in_the_first() -> None:
-    targets = (Target(bound=0.5, against=FLOOR), Target(bound=40, against=RAY))
-    measured = samples(actorlib=[4.0], floor=[10.0])
-    measured.absences["Ray"] = ABSENT
-
-    lines = targets_of([outcome(case(RATE, *targets), measured)], "m").splitlines()
-
-    assert lines[0] == "| what | actorlib | floor | Ray | target | met |"
-    assert lines[2] == (
-        "| calls: of one | 4.00 calls/s | 10.0 (40.0%) | not installed "
-        "| >= 50% of floor: 40.0% | **no** |"
+    golden.check_value(
+        "benchmark-report.txt",
+        {
+            "report": found,
+            "targets": [describe(case(unit, bound), bound) for unit, bound in bounds],
+            "multiples": [multiple(number) for number in (0.257, 1.5, 132.4)],
+            "ahead": [
+                ahead(case(unit), samples(actorlib=[10.0], Ray=[theirs]))
+                for unit, theirs in ((RATE, 30.0), (RATE, 5.0), (TIME, 5.0))
+            ],
+        },
     )
-    assert lines[3] == "|  |  |  |  | >= 40 x Ray | not measured |"
 
 
 def test_every_other_round_is_run_backwards() -> None:

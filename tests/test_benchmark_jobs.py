@@ -30,47 +30,33 @@ def answer_of(program: str) -> object:
     return json.loads(done.stdout)
 
 
-def test_measure_of_a_subject_gives_its_figures() -> None:
-    figures = answer_of(
-        """
-        import json
-        from benchmarks._cases import Job
-        from benchmarks._jobs import measure
-
-        told = {"size": 2, "waves": 1, "method": "2"}
-        found = measure(Job(name="n", subject="placement.spawn", arguments=told))
-        print(json.dumps(sorted(found)))
-        """
-    )
-
-    assert figures == ["cold"]
-
-
-def test_measure_of_a_subject_that_fails_or_never_ends_says_so() -> None:
-    said = answer_of(
+def test_measure_of_a_subject_gives_its_figures_or_says_why_not() -> None:
+    answers = answer_of(
         """
         import json
         from benchmarks._cases import Job
         from benchmarks._jobs import JobError, measure
 
-        def said(job):
+        def figures(job):
             try:
-                measure(job)
+                return sorted(measure(job))
             except JobError as error:
                 return str(error)
 
-        told = {"sizes": [1], "trips": 1, "volume": 1}
-        print(json.dumps([
-            said(Job(name="n", subject="nobody.ray")),
-            said(Job(name="n", subject="placement.nobody")),
-            said(Job(name="n", subject="_subject.any")),
-            said(Job(name="n", subject="placement.spawn", limit=0)),
-        ]))
+        told = {"size": 2, "waves": 1, "method": "2"}
+        print(json.dumps([figures(job) for job in (
+            Job(name="n", subject="placement.spawn", arguments=told),
+            Job(name="n", subject="nobody.ray"),
+            Job(name="n", subject="placement.nobody"),
+            Job(name="n", subject="_subject.any"),
+            Job(name="n", subject="placement.spawn", limit=0),
+        )]))
         """
     )
 
-    assert isinstance(said, list)
-    failed, strange, silent, slow = said
+    assert isinstance(answers, list)
+    figures, failed, strange, silent, slow = answers
+    assert figures == ["cold"]
     assert failed.startswith("exit code 1: ")
     assert "No module named benchmarks.nobody" in failed
     assert "there is no subject 'nobody'; there are actorlib" in strange

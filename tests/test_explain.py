@@ -1,19 +1,24 @@
+"""What ``runtime.explain()`` says of a wish: where it would go, or why it waits."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import Gate, Target, running
+from helpers.goldens import stable
 from helpers.machines import Pretend, gpus, looking
 
 import actorlib
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
+    from helpers.goldens import Golden
+
     from actorlib import Runtime
     from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +34,6 @@ def runtime_options() -> RuntimeKeywords:
 @pytest.fixture
 def pairs(runtime: Runtime) -> Runtime:
     return runtime
-
-
-def lines(*said: str) -> list[str]:
-    """A line for each device: what it has free, and what that means."""
-    return [
-        f"  GPU {place} (NVIDIA RTX A6000): {each}" for place, each in enumerate(said)
-    ]
 
 
 # Where it would go.
@@ -76,73 +74,59 @@ async def test_explain_when_there_is_room_then_an_actor_goes_where_it_says(
     assert await asked.remote().gpu_ids.remote() == expected
 
 
-async def test_explain_when_no_device_is_asked_then_it_would_be_placed(
-    pairs: Runtime,
-) -> None:
-    assert pairs.explain(Target) == "Target asks nothing; it would be placed now"
-    told = pairs.explain(Target.options(num_cpus=3))
-    assert told == "Target asks CPU=3; it would be placed now"
+async def test_explanations_of_what_has_room(pairs: Runtime, golden: Golden) -> None:
+    @actorlib.remote(num_gpus=0.5)
+    def train() -> None: ...
+
+    told = {
+        "an actor that asks nothing": pairs.explain(Target),
+        "an actor that asks for CPUs": pairs.explain(Target.options(num_cpus=3)),
+        "a function": pairs.explain(train),
+        "a call with a name": pairs.explain(train.options(num_gpus=2, name="fit")),
+        "too many": pairs.explain(train.options(num_gpus=5)),
+    }
+
+    assert told["too many"].startswith("train asks GPU=5; this machine has GPU=4")
+    golden.check("explain-room.txt", text_of(told))
 
 
-async def test_explain_when_the_type_is_wished_then_the_others_are_not(
-    pretend: Pretend,
+async def test_explanations_of_devices_that_are_not_alike(
+    pretend: Pretend, golden: Golden
 ) -> None:
+    told: dict[str, str] = {}
     pretend("nvidia_mixed")
     async with running(num_gpus=None) as runtime:
-        told = runtime.explain(gpus(accelerator_type="RTX-4090")).splitlines()
-        assert told[0].endswith("it would go to GPU 1")
-        assert told[1:] == [
-            "  GPU 0 (NVIDIA A100-PCIE-40GB): 1 (40 GiB) free, not asked for",
-            "  GPU 1 (NVIDIA GeForce RTX 4090): 1 (23.99 GiB) free, chosen",
-            "  GPU 2 (NVIDIA GeForce RTX 4090): 1 (23.99 GiB) free, has room",
-        ]
+        wish = gpus(accelerator_type="RTX-4090")
+        told["a type of device"] = runtime.explain(wish)
+    pretend("rbln")
+    async with running(num_gpus=None) as runtime:
+        wish = looking(resources={"RBLN": 1}, device="11")
+        told["one of many devices"] = runtime.explain(wish)
+
+    assert "it would go to RBLN 11\n" in told["one of many devices"]
+    golden.check("explain-types.txt", text_of(told))
+
+
+def text_of(told: dict[str, str]) -> str:
+    """All explanations, each below what was asked."""
+    return "".join(f"== {what}\n{text}\n" for what, text in told.items())
 
 
 # What stands in its way.
 
 
-async def test_explain_when_nothing_is_free_then_device_by_device(
-    pairs: Runtime,
-) -> None:
+async def test_explanations_of_what_is_held(pairs: Runtime, golden: Golden) -> None:
     held = [gpus(0.75, placement="spread").remote() for _ in range(4)]
     for actor in held:
         await actor
-    infos = {info.actor_id: info for info in pairs.snapshot().actors}
-    all_held = [
-        f"GPU=0.75 by Looking (pid {info.pid})"
-        for info in infos.values()
-        if info.state == "alive"
-    ]
 
-    assert pairs.explain(gpus(1)).splitlines() == [
-        "Looking asks GPU=1; the largest free slice is GPU=0.25 on device 0 "
-        f"(free: 0: 0.25, 1: 0.25, 2: 0.25, 3: 0.25). Held: {', '.join(all_held)}",
-        *lines(*["0.25 (12 GiB) free, too little"] * 4),
-    ]
-    assert pairs.explain(gpus(0.5, near=held[1])).splitlines() == [
-        "Looking asks GPU=0.5 near GPU 1; the largest free slice is GPU=0.25 on "
-        "device 1 (free: 0: 0.25, 1: 0.25, 2: 0.25, 3: 0.25). "
-        f"Held: {all_held[1]}, {all_held[3]}",
-        *lines(
-            "0.25 (12 GiB) free, not asked for",
-            "0.25 (12 GiB) free, too little",
-            "0.25 (12 GiB) free, not asked for",
-            "0.25 (12 GiB) free, too little",
-        ),
-    ]
+    told = {
+        "a whole device": pairs.explain(gpus(1)),
+        "half a device near another": pairs.explain(gpus(0.5, near=held[1])),
+    }
 
-
-async def test_explain_when_it_is_a_function_then_where_a_call_would_go(
-    pairs: Runtime,
-) -> None:
-    @actorlib.remote(num_gpus=0.5)
-    def train() -> list[int | str]:
-        return actorlib.get_gpu_ids()
-
-    assert "train asks GPU=0.5; it would go to GPU 0" in pairs.explain(train)
-    other = pairs.explain(train.options(num_gpus=2, name="fit")).splitlines()
-    assert other[0] == "fit asks GPU=2; it would go to GPU 0 and GPU 2"
-    assert "this machine has GPU=4" in pairs.explain(train.options(num_gpus=5))
+    assert told["a whole device"].count("GPU=0.75 by Looking (pid ") == 4
+    golden.check("explain-held.txt", stable(text_of(told)))
 
 
 async def test_explain_when_someone_is_ahead_in_line_then_says_who(
@@ -211,14 +195,3 @@ async def test_explain_when_the_neighbour_is_dead_then_says_so(pairs: Runtime) -
     await actorlib.kill(first)
 
     assert "near an actor that is dead" in pairs.explain(gpus(near=first))
-
-
-async def test_explain_when_there_are_many_devices_then_the_chosen_one_is_named(
-    pretend: Pretend,
-) -> None:
-    pretend("rbln")
-    async with running(num_gpus=None) as runtime:
-        asked = looking(resources={"RBLN": 1}, device="11")
-        told = runtime.explain(asked).splitlines()
-        assert told[0].endswith("it would go to RBLN 11")
-        assert told[-1] == "  and 4 more"

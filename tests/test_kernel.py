@@ -134,24 +134,31 @@ class Plain:
 """
 
 
+async def check_interrupts(kernel: Kernel, waits: dict[str, str], ask: str) -> None:
+    """Interrupts cells that wait for a method: it is interrupted, too."""
+    for word, code in waits.items():
+        cell = await kernel.run(code, interrupt_at=word)
+        assert cell.error in ("CancelledError", "KeyboardInterrupt"), word
+        seen = await kernel.run(ask)
+        assert seen == Cell("", f"['{word}']", "")
+
+
 async def test_cell_when_it_awaits_and_is_interrupted_then_the_method_is_too(
     kernel: Kernel,
 ) -> None:
-    assert (await kernel.run(CLASS)).error == ""
-    cell = await kernel.run("runtime = await actorlib.init(num_cpus=2)")
-    assert cell.error == ""
-    assert (await kernel.run("plain = await Plain.remote()")).error == ""
+    for code in (
+        CLASS,
+        "runtime = await actorlib.init(num_cpus=2)",
+        "plain = await Plain.remote()",
+    ):
+        assert (await kernel.run(code)).error == ""
     waits = {
         "one": "await plain.sleep.remote('one')",
         "two": "ref = plain.sleep.remote('two'); await ref",
         "three": "await asyncio.gather(plain.sleep.remote('three'))",
         "four": "await actorlib.wait([plain.sleep.remote('four')])",
     }
-    for word, code in waits.items():
-        cell = await kernel.run(code, interrupt_at=word)
-        assert cell.error in ("CancelledError", "KeyboardInterrupt")
-        seen = await kernel.run("await plain.get_seen.remote()")
-        assert seen == Cell("", f"['{word}']", "")
+    await check_interrupts(kernel, waits, "await plain.get_seen.remote()")
 
     # What an actor has printed by the end of a cell appears in it.
     assert (await kernel.run("other = await Plain.remote()")).error == ""
@@ -179,9 +186,8 @@ async def test_cell_when_it_awaits_and_is_interrupted_then_the_method_is_too(
 async def test_cell_when_it_blocks_and_is_interrupted_then_the_method_is_too(
     kernel: Kernel,
 ) -> None:
-    assert (await kernel.run(CLASS)).error == ""
-    cell = await kernel.run("ray.init(num_cpus=2)\nplain = Plain.remote()")
-    assert cell.error == ""
+    for code in (CLASS, "ray.init(num_cpus=2)\nplain = Plain.remote()"):
+        assert (await kernel.run(code)).error == ""
     waits = {
         "one": "ray.get(plain.sleep.remote('one'))",
         "two": "ray.get([plain.sleep.remote('two')])",
@@ -189,11 +195,7 @@ async def test_cell_when_it_blocks_and_is_interrupted_then_the_method_is_too(
         "four": "await plain.sleep.remote('four')",
         "five": "await asyncio.sleep(0); ray.get(plain.sleep.remote('five'))",
     }
-    for word, code in waits.items():
-        cell = await kernel.run(code, interrupt_at=word)
-        assert cell.error in ("CancelledError", "KeyboardInterrupt")
-        seen = await kernel.run("ray.get(plain.get_seen.remote())")
-        assert seen == Cell("", f"['{word}']", "")
+    await check_interrupts(kernel, waits, "ray.get(plain.get_seen.remote())")
     again = await kernel.run("ray.init(num_cpus=2, reinit=True); ray.is_initialized()")
     assert again == Cell("", "True", "")
 

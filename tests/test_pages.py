@@ -9,23 +9,26 @@ first; with ``--thorough`` they run all pages.
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from helpers.page_runner import matches, write_files
+from helpers.program_runner import run, run_all
 
 from docs.building.navigation import in_order, listing, navigation
 from docs.building.pages import MARK, Block, Page, Program
 from docs.building.typecheck import Finding, check, complaints, modules_of
 
+if TYPE_CHECKING:
+    from helpers.goldens import Golden
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+DATA = ROOT / "tests" / "data"
 RUNNER = ROOT / "tests" / "helpers" / "page_runner.py"
 LIMIT = 90.0
-SETTINGS = ("ACTORLIB_", "CUDA_", "OMP_", "RAY_")
 
 PATHS = sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "decisions")
 PAGES = {path.relative_to(DOCS).as_posix(): Page.of(path) for path in PATHS}
@@ -48,12 +51,7 @@ TYPED = [
     if any(block.why_not is None for block in page.typed)
 ]
 PROGRAMS = [
-    pytest.param(
-        name,
-        program,
-        marks=MARKS if name.startswith(EARLY) else SELDOM,
-        id=f"{name}:{program.block.line}",
-    )
+    (name, program)
     for name, page in PAGES.items()
     for program in page.programs
     if program.block.why_not is None
@@ -63,20 +61,6 @@ TESTS = [
     for name, block in BLOCKS
     if block.is_test and block.why_not is None
 ]
-
-
-def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    kept = {n: v for n, v in os.environ.items() if not n.startswith(SETTINGS)}
-    return subprocess.run(
-        [sys.executable, *words],
-        env={**kept, "PYTHONPATH": str(ROOT)},
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
 
 
 def need(name: str) -> None:
@@ -90,27 +74,68 @@ def test_blocks_when_typed_one_after_another_then_they_run(
 ) -> None:
     need(name)
 
-    done = run(str(RUNNER), str(DOCS / name), cwd=tmp_path)
+    done = run(str(RUNNER), str(DOCS / name), limit=LIMIT, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("name", "program"), PROGRAMS)
+def write_program(name: str, program: Program, folder: Path) -> Path:
+    """Writes a program and the files that its page has before it."""
+    folder.mkdir(exist_ok=True)
+    line = program.block.line
+    write_files([b for b in PAGES[name].blocks if b.line < line], folder)
+    file = folder / (program.block.file or "program.py")
+    file.write_text(program.source())
+    return file
+
+
+def assert_promised(program: Program, printed: str) -> None:
+    """Compares the outputs of a program with those that its page shows."""
+    outputs = printed.split(f"{MARK}\n")
+    for promise, output in zip(program.outputs, outputs, strict=True):
+        assert promise is None or matches(promise, output), (promise, output)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_tutorial_when_its_programs_run_then_they_print_what_it_promises(
+    tmp_path: Path,
+) -> None:
+    programs = {
+        f"{name}:{program.block.line}": (name, program)
+        for name, program in PROGRAMS
+        if name.startswith(EARLY)
+    }
+    files = {
+        place: [str(write_program(*each, tmp_path / str(number)))]
+        for number, (place, each) in enumerate(programs.items())
+    }
+
+    ended = run_all(files, LIMIT)
+
+    assert len(ended) == len(programs) > 1
+    for place, (_, program) in programs.items():
+        assert_promised(program, ended[place].out)
+
+
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [
+        pytest.param(name, program, marks=SELDOM, id=f"{name}:{program.block.line}")
+        for name, program in PROGRAMS
+        if not name.startswith(EARLY)
+    ],
+)
 def test_program_when_continued_and_run_then_it_prints_what_the_page_promises(
     name: str, program: Program, tmp_path: Path
 ) -> None:
     need(name)
-    line = program.block.line
-    write_files([b for b in PAGES[name].blocks if b.line < line], tmp_path)
-    file = tmp_path / (program.block.file or "program.py")
-    file.write_text(program.source())
+    file = write_program(name, program, tmp_path)
 
-    done = run(file.name, cwd=tmp_path)
+    done = run(file.name, limit=LIMIT, cwd=tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    outputs = done.stdout.split(f"{MARK}\n")
-    for promise, output in zip(program.outputs, outputs, strict=True):
-        assert promise is None or matches(promise, output), (promise, output)
+    assert_promised(program, done.stdout)
 
 
 @pytest.mark.parametrize(("name", "block"), TESTS)
@@ -120,7 +145,7 @@ def test_file_of_tests_when_run_then_its_tests_pass(
     need(name)
     write_files(PAGES[name].blocks, tmp_path)
 
-    done = run("-m", "pytest", str(block.file), cwd=tmp_path)
+    done = run("-m", "pytest", str(block.file), limit=LIMIT, cwd=tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -203,159 +228,34 @@ def test_pages_when_put_in_order_then_by_index_group_order_and_title() -> None:
     )
 
 
-WRITTEN = """# Title
-
-<!-- needs: numpy, torch -->
-<!-- run:
-before = 1
--->
-
-Prose: says what.
-
-```python
-print(before)
-```
-
-```text
-1
-```
-
-<!-- not run: takes a day -->
-```python
-train()
-```
-
-Write this into
-`first.py`:
-
-<!-- checked by: mypy -->
-```python
-import first
-```
-
-*   Indented:
-
-    ```python
-    actorlib.run(main())
-    ```
-
-```sh
-ls
-```
-"""
+CHECKED = Page.of(DATA / "types.md")
+MODULE = "docs__how_to__types_md.py"
 
 
-def test_page_when_read_then_its_blocks_and_their_marks() -> None:
-    page = Page(WRITTEN)
-    hidden, first, second, file, third = page.blocks
+def test_parts_of_pages(golden: Golden) -> None:
+    page, continued = (Page.of(DATA / name) for name in ("page.md", "continued.md"))
+    first, second = continued.programs
+    modules = dict(modules_of("docs/how-to/types.md", CHECKED))
 
     assert page.needs == ["numpy", "torch"]
     assert page.summary == "Prose: says what."
-    assert "needs" not in page.shown
-    assert "before = 1" not in page.shown
-    assert (hidden.code.strip(), hidden.is_hidden) == ("before = 1", True)
-    assert first == Block(line=11, code="print(before)\n", shows="1\n")
-    assert (second.why_not, third.why_not) == ("takes a day", None)
-    assert (file.file, file.checker, second.file) == ("first.py", "mypy", None)
-    assert third.code == "actorlib.run(main())\n"
-    assert [program.block for program in page.programs] == [third]
-    assert page.typed == [hidden, first, second]
-
-
-CONTINUED = """# Title
-
-```python
-async def main():
-    async with actorlib.init():
-        print(1)
-
-
-actorlib.run(main())
-```
-
-```text
-1
-```
-
-```python
-# Continue main():
-print(2)
-```
-
-<!-- not run: it takes a day -->
-```python
-# Continue main():
-train()
-```
-
-```python
-import actorlib.blocking as ray
-```
-
-```python
-# Continue the program:
-ray.init()
-```
-"""
-
-
-def test_program_when_continued_then_in_its_last_block_with_the_lines_of_the_page() -> (
-    None
-):
-    first, second = Page(CONTINUED).programs
-
-    lines = first.source().splitlines()
-    assert lines[3:6] == CONTINUED.splitlines()[3:6]
-    assert lines[15] == "        print('\\x00')"
-    assert lines[16:18] == ["        # Continue main():", "        print(2)"]
-    assert [line for line in lines[18:] if line] == ["actorlib.run(main())"]
-    assert "        train()" in first.source(with_wrong=True)
-    assert first.outputs == ["1\n", None]
-    assert [line for line in second.source().splitlines() if line] == [
-        "import actorlib.blocking as ray",
-        "print('\\x00')",
-        "# Continue the program:",
-        "ray.init()",
-    ]
-
-
-CHECKED = Page(
-    """# Types
-
-```python
-number = await ref
-```
-
-<!-- wrong: to type checkers -->
-```python
-model.spawn(5)
-
-model.guess()  # there is none
-```
-
-<!-- checked by: mypy -->
-```python
-handle: Model
-```
-
-Write this into `model.py`:
-
-```python
-size = 1
-```
-"""
-)
-
-
-def test_page_when_made_into_modules_then_each_line_keeps_its_number() -> None:
-    modules = dict(modules_of("docs/how-to/types.md", CHECKED))
-
-    assert modules.keys() == {"model.py", "docs__how_to__types_md.py"}
-    lines = modules["docs__how_to__types_md.py"].splitlines()
-    assert lines[:2] == ["", "async def session():"]
-    assert lines[3] == "    number = await ref"
-    assert lines[10] == "    model.guess()  # there is none"
-    assert modules["model.py"].splitlines()[20:] == ["", "size = 1"]
+    assert [program.block for program in page.programs] == [page.blocks[-1]]
+    assert page.typed == page.blocks[:3]
+    # Each line has the number that it has on the page.
+    assert first.source().splitlines()[3:6] == continued.text.splitlines()[3:6]
+    written, made = (modules[n].splitlines() for n in ("model.py", MODULE))
+    assert (written[21], made[3]) == ("size = 1", "    number = await ref")
+    parts = {
+        "shown": page.shown,
+        **{f"block {n}": repr(block) for n, block in enumerate(page.blocks)},
+        "program": first.source(),
+        "program with wrong blocks": first.source(with_wrong=True),
+        "second program": second.source(),
+        "outputs": repr((first.outputs, second.outputs)),
+        **modules,
+    }
+    text = "".join(f"== {name}\n{part}\n" for name, part in parts.items())
+    golden.check("pages.txt", re.sub(r"\n\n+", "\n", text).replace("\0", "NUL"))
 
 
 def test_findings_when_reported_then_those_that_the_page_expects_are_left_out() -> None:

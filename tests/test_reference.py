@@ -12,10 +12,8 @@ import pytest
 from test_exports import PUBLIC
 
 import actorlib
-from actorlib.__main__ import _parser
 from docs.building.reference import (
     MODULES,
-    commands,
     exceptions,
     made_for,
     metrics,
@@ -128,13 +126,6 @@ def test_option_when_given_what_is_wrong_then_the_reference_has_its_errors() -> 
         "ValueError: max_restarts takes a whole number >= 0, or -1 for no limit, not "
         "-2",
     ]
-
-
-def test_commands_when_written_then_those_of_the_help() -> None:
-    headings = re.findall(r"^## actorlib (\w+)$", commands(), re.MULTILINE)
-
-    assert headings == [command.name for command in _parser().described().commands]
-    assert "| `--pid N` |" in commands()
 
 
 def test_variables_when_the_code_reads_them_then_the_page_names_each() -> None:

@@ -1,4 +1,4 @@
-"""The example of a service answers all requests, whoever is killed meanwhile."""
+"""The examples of services answer all requests, whichever process is killed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,109 +24,163 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 httpx: Any = pytest.importorskip("httpx")
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+# Several processes import FastAPI.
+pytestmark = [pytest.mark.process, pytest.mark.thorough]
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 30.0
 
 
-class Service:
-    """The service in a process of its own.
+class Server:
+    """An example in a process of its own.
 
     Attributes:
         url: Where it is.
     """
 
-    def __init__(self) -> None:
-        arguments = ["examples.service.app:app", "--port", "0", "--no-access-log"]
+    def __init__(self, *words: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "uvicorn", *arguments],
+            [sys.executable, "-m", *words, "--port", "0"],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
-        self._said: list[str] = []
+        self._log: list[str] = []
         self.url = self._started()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _started(self) -> str:
+        """Waits until it listens: with several workers, the address comes before."""
         assert self.process.stderr is not None
+        url = ready = ""
         for line in self.process.stderr:
-            self._said.append(line)
+            self._log.append(line)
             if found := re.search(r"running on (http://\S+)", line):
-                return found[1]
-        raise AssertionError("".join(self._said))
+                url = found[1]
+            if "Application startup complete" in line:
+                ready = line
+            if url and ready:
+                return url
+        raise AssertionError("".join(self._log))
 
     def _read(self) -> None:
         assert self.process.stderr is not None
-        self._said.extend(self.process.stderr)
+        self._log.extend(self.process.stderr)
 
     def end(self) -> tuple[int, str]:
-        """Waits for its end; gives its exit code, and what it said."""
+        """Waits for its end; gives its exit code, and what it has logged."""
         code = self.process.wait(LIMIT)
         self._reader.join(LIMIT)
-        return code, "".join(self._said)
-
-    def close(self) -> None:
-        """Closes what it said."""
-        assert self.process.stderr is not None
-        self.process.stderr.close()
+        return code, "".join(self._log)
 
 
-@pytest.fixture
-def service() -> Iterator[Service]:
-    service = Service()
-    yield service
-    service.process.kill()
-    service.end()
-    service.close()
+@contextmanager
+def serving(*words: str) -> Iterator[Server]:
+    server = Server(*words)
+    yield server
+    with suppress(ProcessLookupError):  # all of them have ended
+        os.killpg(server.process.pid, signal.SIGKILL)
+    server.end()
+    assert server.process.stderr is not None
+    server.process.stderr.close()
 
 
-async def test_service_when_replicas_are_killed_and_it_ends_then_no_request_fails(
-    service: Service,
-) -> None:
+async def test_service_when_replicas_are_killed_and_it_ends_then_no_request_fails() -> (
+    None
+):
     limits = httpx.Limits(max_connections=64)
-    async with httpx.AsyncClient(
-        base_url=service.url, limits=limits, timeout=LIMIT
-    ) as client:
-        found = (await client.get("/replicas")).json()
-        assert sorted(each["gpus"][0] for each in found) == [0, 0, 1, 1]
+    with serving("uvicorn", "examples.service.app:app", "--no-access-log") as service:
+        async with httpx.AsyncClient(
+            base_url=service.url, limits=limits, timeout=LIMIT
+        ) as client:
+            await check_service(service, client)
 
-        async def asked(path: str, number: int) -> None:
+
+async def check_service(service: Server, client: Any) -> None:
+    found = (await client.get("/replicas")).json()
+    assert sorted(each["gpus"][0] for each in found) == [0, 0, 1, 1]
+
+    async def ask(path: str, number: int) -> None:
+        answer = await client.get(path, params={"text": f"text {number}"})
+        assert answer.status_code == 200, answer.text
+        assert answer.json() == {"answer": f"text {number}"[::-1]}
+
+    requests = [
+        asyncio.create_task(ask(path, number))
+        for number in range(40)
+        for path in ("/predict", "/plain")
+    ]
+    await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
+    for each in found[:2]:
+        os.kill(each["pid"], signal.SIGKILL)
+    await asyncio.gather(*requests)
+
+    stream = await client.get("/stream", params={"text": "abc def"})
+    assert stream.text == "data: cba\n\ndata: fed\n\n"
+
+    now = (await client.get("/replicas")).json()
+    assert len(now) == 4
+    last = [asyncio.create_task(ask("/predict", n)) for n in range(16)]
+    await asyncio.wait(last, return_when=asyncio.FIRST_COMPLETED)
+    with Watched([each["pid"] for each in now]) as watched:
+        service.process.send_signal(signal.SIGTERM)
+        ended = await asyncio.gather(*last, return_exceptions=True)
+        # What had not arrived by then was not taken: that is no failed request.
+        assert all(
+            error is None or isinstance(error, httpx.TransportError) for error in ended
+        )
+        code, log = await asyncio.to_thread(service.end)
+        assert code in (0, -signal.SIGTERM)
+        assert "Application shutdown complete" in log
+        assert "Traceback" not in log
+        assert await asyncio.to_thread(watched.left) == []
+
+
+async def served_by(url: str, count: int, seen: list[int]) -> set[int]:
+    """Asks until so many processes have answered; gives them.
+
+    Args:
+        url: Where the server is.
+        count: How many processes.
+        seen: Gets the numbers of the answers that the model has counted.
+    """
+    found: set[int] = set()
+    deadline = time.monotonic() + LIMIT
+
+    async def ask(path: str, number: int) -> None:
+        # A connection for each: the kernel says which process gets it.
+        async with httpx.AsyncClient(base_url=url, timeout=LIMIT) as client:
             answer = await client.get(path, params={"text": f"text {number}"})
-            assert answer.status_code == 200, answer.text
-            assert answer.json() == {"answer": f"text {number}"[::-1]}
+        assert answer.status_code == 200, answer.text
+        document = answer.json()
+        assert document["answer"] == f"text {number}"[::-1]
+        seen.append(document["served"])
+        found.add(document["worker"])
 
-        requests = [
-            asyncio.create_task(asked(path, number))
-            for number in range(40)
-            for path in ("/predict", "/plain")
-        ]
-        await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
-        for each in found[:2]:
-            os.kill(each["pid"], signal.SIGKILL)
-        await asyncio.gather(*requests)
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"only {found} have answered"
+        paths = ("/predict", "/plain") * 4
+        await asyncio.gather(*(ask(path, n) for n, path in enumerate(paths)))
+    return found
 
-        stream = await client.get("/stream", params={"text": "abc def"})
-        assert stream.text == "data: cba\n\ndata: fed\n\n"
 
-        now = (await client.get("/replicas")).json()
-        assert len(now) == 4
-        last = [asyncio.create_task(asked("/predict", n)) for n in range(16)]
-        await asyncio.wait(last, return_when=asyncio.FIRST_COMPLETED)
-        with Watched([each["pid"] for each in now]) as watched:
-            service.process.send_signal(signal.SIGTERM)
-            ended = await asyncio.gather(*last, return_exceptions=True)
-            # What had not arrived by then was not taken: that is no failed request.
-            assert all(
-                error is None or isinstance(error, httpx.TransportError)
-                for error in ended
-            )
-            code, said = await asyncio.to_thread(service.end)
-            assert code in (0, -signal.SIGTERM)
-            assert "Application shutdown complete" in said
-            assert "Traceback" not in said
+async def test_workers_when_one_is_killed_then_the_model_goes_on_for_all() -> None:
+    seen: list[int] = []
+    with serving("examples.uvicorn_workers") as server:
+        before = await served_by(server.url, 2, seen)
+        with Watched(before) as watched:
+            killed = min(before)
+            os.kill(killed, signal.SIGKILL)
+            after = await served_by(server.url, 1, seen) - {killed}
+            server.process.send_signal(signal.SIGTERM)
+            code, log = await asyncio.to_thread(server.end)
+
+            assert sorted(seen) == [*range(1, len(seen) + 1)]  # one model, one count
+            assert after
+            assert code in (0, 128 + signal.SIGTERM), log
+            assert "Traceback" not in log
             assert await asyncio.to_thread(watched.left) == []

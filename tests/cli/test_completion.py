@@ -270,24 +270,6 @@ def test_zsh_when_asked_then_it_completes_what_fits_the_place(
     ]
 
 
-@pytest.mark.parametrize("shell", list(SCRIPTS))
-def test_script_when_written_then_its_shell_can_read_it(shell: str) -> None:
-    found = shutil.which(shell)
-    if found is None:
-        pytest.skip(f"needs {shell}")
-    script = SCRIPTS[shell](_parser().described())
-
-    told = subprocess.run(
-        [found, "-n", "/dev/stdin"],
-        input=script,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert (told.returncode, told.stderr) == (0, "")
-
-
 def test_scripts_when_a_help_has_quotes_then_they_stay_quotes() -> None:
     parser = Command("", "", (Option(("--it",), "it's \\n mine", Values()),))
 

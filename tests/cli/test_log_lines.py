@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from actorlib import LogLine
 from actorlib._cli.logs import Chosen, is_of, text_of
+
+if TYPE_CHECKING:
+    from helpers.goldens import Golden
 
 pytestmark = pytest.mark.memory
 
@@ -40,10 +44,11 @@ def chosen(**said: Any) -> Chosen:
     return Chosen.of(**{"ago": None, "level": None, "pattern": None, **said})
 
 
-def test_text_when_a_line_was_printed_then_whose_and_where() -> None:
-    (text,) = text_of([line()])
+def test_lines_of_a_log(golden: Golden) -> None:
+    lines = [*text_of([line(), line(lost=98_990, text="late"), RECORD])]
 
-    assert text.endswith(":01.250 Model 'm1' [812] err     loading\n")
+    assert "98,990 lines are lost" in lines[1]
+    golden.check("logs.txt", re.sub(r"\d\d(?=:\d\d:01)", "HH", "".join(lines)))
 
 
 @pytest.mark.parametrize(
@@ -64,22 +69,6 @@ def test_text_when_it_would_steer_a_terminal_then_colours_alone_do(
 
     assert printed.endswith(f"[812] err     {shown}\n")
     assert below == "    \\x1b[2Jat\n"
-
-
-def test_text_when_lines_are_lost_then_it_says_how_many_where_they_are_missing() -> (
-    None
-):
-    _, note, below = text_of([line(), line(lost=98_990, text="late")])
-
-    assert note.startswith("(98,990 lines are lost here: ")
-    assert below.endswith("late\n")
-
-
-def test_text_when_a_record_has_a_traceback_then_it_stands_below() -> None:
-    head, *below = text_of([RECORD])
-
-    assert head.endswith("Model 'm1' [812] ERROR   app.model: failed\n")
-    assert below == ["    Traceback\n", "    ValueError: boom\n"]
 
 
 @pytest.mark.parametrize(

@@ -1,86 +1,116 @@
-"""What ``actorlib ps`` puts on the screen, writes for machines, and ends with."""
+"""What ``actorlib ps`` and ``actorlib objects`` show, and write for programs."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.listings import BUSY, actor, actorlib, device, listing
-from helpers.owners import Owner
+from helpers.listings import actor, device, listing
 from rich.console import Console
 
+from actorlib import ObjectInfo, ObjectStoreInfo
+from actorlib._cli import objects
 from actorlib._cli.actor_columns import in_rate, on_device
-from actorlib._cli.listing import DOCUMENT, ClientStatus
+from actorlib._cli.listing import DOCUMENT, ClientStatus, Listing
 from actorlib._cli.pages import id_endings, in_time
 from actorlib._cli.ps_page import draw
 from actorlib._options.shares import ActorShare
-from actorlib._queries.rows import Frame, Standstill
+from actorlib._queries.rows import Frame, Objects, Standstill
 from actorlib._rows.snapshot import WorkerGroupInfo
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from helpers.goldens import Golden
+    from rich.console import RenderableType
 
-    from actorlib._cli.listing import Listing
+NO_DEVICE: dict[str, Any] = {
+    "devices": {},
+    "device_nbytes": {},
+    "device_memory": {},
+    "share": ActorShare(),
+}
+CLIENT = ClientStatus(pid=9, program="python a.py", attached_at=1000.0, seen_at=1002)
+GROUP = WorkerGroupInfo(resources="CPU=1", waiting=2, running=1, blocked=0, pids=(5,))
+FRAME = Frame(file="train.py", line=7, function="load", code="x = y()", is_users=True)
 
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
-
-def text(found: Listing, width: int = 200) -> str:
+def text(page: RenderableType, width: int = 200) -> str:
     console = Console(width=width, markup=False, emoji=False, highlight=False)
     with console.capture() as capture:
-        console.print(draw(found, width), crop=False)
+        console.print(page, crop=False)
     return capture.get()
 
 
-def lines_with(page: str, word: str) -> list[str]:
-    return [" ".join(line.split()) for line in page.splitlines() if word in line]
+def stuck(*, is_exact: bool, is_running: bool) -> Listing:
+    standstill = Standstill(
+        seconds=12.34, is_exact=is_exact, is_running=is_running, frames=(FRAME,)
+    )
+    return listing(stuck=standstill)
 
 
-# Values.
+PAGES: dict[str, tuple[Listing, str]] = {
+    "busy": (
+        listing(
+            actor(),
+            actor(
+                name="m2",
+                state="pending",
+                pid=0,
+                why="Model 'm2' waits for GPU=1: Model 'm1' has 0.5 of GPU 0",
+            ),
+            actor(name="m3", state="dead", death="it was killed\nlast lines"),
+            actor(name="m4", running_calls=None, pending_calls=50_000),
+            waiting=("Model 'm2': GPU=1", "group g: 2 bundles"),
+            in_line_count=7,
+            clients=(CLIENT,),
+            worker_groups=(GROUP,),
+        ),
+        "3 GiB of 12 GiB",
+    ),
+    "without-devices": (listing(actor(**NO_DEVICE)), "20 MiB"),
+    "without-pss": (listing(actor(pss=None)), "rss"),
+    "no-actors": (listing(), "No actor lives."),
+    "blocked": (stuck(is_exact=True, is_running=True), "has been blocked for 12.3 s"),
+    "late": (stuck(is_exact=False, is_running=True), "blocked for at least 12.3 s"),
+    "not-running": (stuck(is_exact=False, is_running=False), "is not running"),
+    "silent": (
+        listing(error="pid 800 is stopped", version="", total={}),
+        "pid 800 is stopped",
+    ),
+}
 
 
-def test_page_when_an_actor_lives_then_a_row_tells_of_it() -> None:
-    page = text(listing(actor()))
+def test_pages_of_runtimes(golden: Golden) -> None:
+    pages: list[str] = []
+    for name, (found, meaning) in PAGES.items():
+        page = text(draw(found, 200))
+        assert meaning in page, name
+        pages.append(f"== {name}\n{page}")
 
-    assert lines_with(page, "m1") == [
-        "ababab Model 'm1' 812 alive 0 (0.5) 3 GiB of 12 GiB watchdog 12 20 MiB 1 2 "
-        "0 1m 1s"
-    ]
-    assert lines_with(page, "pid 800") == [
-        "pid 800, 'python train.py', actorlib 0.1.0, 3 % CPU, 1 GiB, 3 of 4 CPU "
-        "free, 0.5 of 1 GPU free, 16 GiB of 16 GiB memory free"
-    ]
+    golden.check("ps.txt", "\n".join(pages))
 
 
 def test_page_when_texts_would_steer_a_terminal_then_it_shows_their_escapes() -> None:
-    seen = actor(repr_name="M\x1b[31mm1", why="waits\x1b[2J\nfor x", death="by\x9bx")
-    many = [
-        actor(actor_id=f"{number:032x}", repr_name="M\x07") for number in range(200)
-    ]
-    page = text(listing(seen, *many))
+    steering = {
+        "repr_name": "M\x1b[31mm1",
+        "why": "waits\x1b[2J\nfor x",
+        "death": "by\x9bx",
+    }
+    first = actor(**steering)
+    many = [actor(actor_id=f"{n:032x}", repr_name="M\x07") for n in range(101)]
+
+    page = text(draw(listing(first, *many), 200))
 
     for shown in (r"M\x1b[31mm1", "waits\\x1b[2J\nfor x", r"by\x9bx", r"M\x07"):
         assert shown in page
     assert page.replace("\n", "").isprintable()
-    assert seen.repr_name == "M\x1b[31mm1"
+    assert first.repr_name == "M\x1b[31mm1"
 
 
-def test_page_when_there_are_many_actors_then_each_has_one_line_at_any_width() -> None:
-    many = [actor(actor_id=f"{number:032x}", pid=number) for number in range(1, 301)]
-
-    narrow = lines_with(text(listing(*many), width=40), "m1")
-    wide = lines_with(text(listing(*many), width=160), "m1")
-
-    assert len(narrow) == len(wide) == 300
-    assert narrow[-1] == "Model 'm1' 300 alive 12 2"
-    assert wide[-1].startswith("00012c Model 'm1' 300 alive 0 (0.5) 3 GiB of 12 GiB")
-
-
-@pytest.mark.parametrize("count", [2, 101])
-@pytest.mark.parametrize("width", [30, 50, 80, 120, 160])
+@pytest.mark.parametrize(
+    ("width", "count"),
+    [(30, 2), (50, 2), (50, 101), (80, 2), (120, 2), (160, 2), (160, 101)],
+)
 def test_page_when_the_terminal_is_narrow_then_columns_fold_or_go(
     width: int, count: int
 ) -> None:
@@ -91,7 +121,7 @@ def test_page_when_the_terminal_is_narrow_then_columns_fold_or_go(
     devices = {"GPU-12345678-abcd": 0.5, "GPU-87654321-abcd": 0.25}
     rows = [actor(**names, devices=devices, pid=4_000_000 + n) for n in range(count)]
 
-    lines = text(listing(*rows), width).splitlines()[1:]
+    lines = text(draw(listing(*rows), width), width).splitlines()[1:]
 
     head = next(line for line in lines if " actor " in f" {line} ")
     assert all(len(line.rstrip()) <= width for line in lines)
@@ -100,17 +130,18 @@ def test_page_when_the_terminal_is_narrow_then_columns_fold_or_go(
     assert "pid" in head
 
 
-def test_page_when_nobody_holds_a_device_then_no_column_is_of_devices_memory() -> None:
-    none = {"devices": {}, "device_nbytes": {}, "device_memory": {}}
+def test_page_when_there_are_many_actors_then_each_has_one_line() -> None:
+    many = [actor(actor_id=f"{n:032x}", pid=n) for n in range(1, 121)]
 
-    page = text(listing(actor(**none, share=ActorShare())))
+    lines = text(draw(listing(*many), 40), 40).splitlines()
 
-    assert "on device" not in page
-    assert "enforced" not in page
+    rows = [line.split() for line in lines if "m1" in line]
+    assert len(rows) == 120
+    assert rows[-1] == ["Model", "'m1'", "120", "alive", "12", "2"]
 
 
 @pytest.mark.parametrize(
-    ("granted", "used", "said"),
+    ("granted", "used", "expected"),
     [
         ({"0": 2**30}, {}, "- of 1 GiB"),
         ({"0": None}, {"0": 2**20}, "1 MiB"),
@@ -118,112 +149,26 @@ def test_page_when_nobody_holds_a_device_then_no_column_is_of_devices_memory() -
         ({"0": 2**30, "1": 2**30}, {"0": 1, "1": 2}, "3 B of 2 GiB"),
     ],
 )
-def test_memory_of_devices_when_told_then_in_use_and_granted(
-    granted: Any, used: Any, said: str
+def test_memory_of_devices_is_what_is_used_and_granted(
+    granted: Any, used: Any, expected: str
 ) -> None:
-    assert on_device(actor(device_nbytes=granted, device_memory=used)) == said
+    assert on_device(actor(device_nbytes=granted, device_memory=used)) == expected
 
 
-@pytest.mark.parametrize(
-    ("rate", "said"),
-    [
-        (None, "-"),
-        (0.0, "0"),
-        (0.5, "0.5"),
-        (12.4, "12"),
-        (999.4, "999"),
-        (999.6, "1.0k"),
-        (123_456.0, "123k"),
-        (4.2e9, "4200M"),
-    ],
-)
-def test_rate_when_said_then_in_few_digits(rate: float | None, said: str) -> None:
-    assert in_rate(rate) == said
+def test_rate_has_few_digits() -> None:
+    rates = [None, 0.0, 0.5, 12.4, 999.4, 999.6, 123_456.0, 4.2e9]
 
-
-def test_page_when_memory_is_not_divided_then_its_column_says_so() -> None:
-    page = text(listing(actor(pss=None)))
-
-    assert "rss" in page
-    assert "pss" not in page
-    assert "60 MiB" in page
-
-
-def test_page_when_there_are_too_many_calls_then_all_are_counted_as_waiting() -> None:
-    page = text(listing(actor(running_calls=None, pending_calls=50_000)))
-
-    assert lines_with(page, "m1")[0].split()[-5:-2] == ["-", "50000", "0"]
-
-
-def test_page_when_somebody_waits_then_why_and_who_else_is_in_line() -> None:
-    why = "Model 'm2' waits for GPU=1: Model 'm1' has 0.5 of GPU 0"
-    page = text(
-        listing(
-            actor(name="m2", state="pending", pid=0, why=why),
-            waiting=("Model 'm2': GPU=1", "group g: 2 bundles"),
-            in_line_count=7,
-        )
+    assert [in_rate(rate) for rate in rates] == (
+        ["-", "0", "0.5", "12", "999", "1.0k", "123k", "4200M"]
     )
 
-    assert why in page
-    assert page.count("Model 'm2': GPU=1") == 0
-    assert "group g: 2 bundles" in page
-    assert "and 5 more" in page
 
+def test_time_has_its_two_largest_units() -> None:
+    times = [None, 0.94, 9.96, 59, 60, 3599, 3600, 90_000]
 
-def test_page_when_somebody_is_dead_then_how_it_ended() -> None:
-    page = text(listing(actor(state="dead", death="it was killed\nlast lines")))
-
-    assert lines_with(page, "it was killed") == ["Model 'm1': it was killed"]
-
-
-@pytest.mark.parametrize(
-    ("stuck", "said"),
-    [
-        ({"is_exact": True, "is_running": True}, "has been blocked for 12.3 s"),
-        ({"is_exact": False, "is_running": True}, "blocked for at least 12.3 s"),
-        ({"is_exact": False, "is_running": False}, "is not running"),
-    ],
-)
-def test_page_when_the_loop_is_stuck_then_since_when_and_where(
-    stuck: Any, said: str
-) -> None:
-    frame = Frame(
-        file="train.py", line=7, function="load", code="x = y()", is_users=True
+    assert [in_time(seconds) for seconds in times] == (
+        ["-", "0.9s", "9s", "59s", "1m 0s", "59m 59s", "1h 0m", "1d 1h"]
     )
-
-    standstill = Standstill(seconds=12.34, frames=(frame,), **stuck)
-    page = text(listing(stuck=standstill))
-
-    assert said in page
-    assert lines_with(page, "train.py:7") == ["train.py:7 in load"]
-    assert lines_with(page, "x = y()") == ["x = y()"]
-
-
-def test_page_when_a_runtime_does_not_answer_then_why() -> None:
-    page = text(listing(error="pid 800 is stopped", version="", total={}))
-
-    assert "pid 800 is stopped" in page
-    assert "No actor" not in page
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [
-        (None, "-"),
-        (0.94, "0.9s"),
-        (9.96, "9s"),
-        (59, "59s"),
-        (60, "1m 0s"),
-        (3599, "59m 59s"),
-        (3600, "1h 0m"),
-        (90_000, "1d 1h"),
-    ],
-)
-def test_time_when_said_then_in_its_largest_units(
-    seconds: float | None, said: str
-) -> None:
-    assert in_time(seconds) == said
 
 
 def test_ids_when_they_end_alike_then_longer_endings_tell_them_apart() -> None:
@@ -234,168 +179,67 @@ def test_ids_when_they_end_alike_then_longer_endings_tell_them_apart() -> None:
     assert id_endings(["abc"]) == {"abc": "abc"}
 
 
-# The document.
-
-
-def test_document_when_written_then_its_columns_have_their_names() -> None:
-    client = ClientStatus(
-        pid=9, program="python a.py", attached_at=1000.0, seen_at=1002
-    )
-    group = WorkerGroupInfo(
-        resources="CPU=1", waiting=2, running=1, blocked=0, pids=(5,)
-    )
+def test_document_of_a_runtime(golden: Golden) -> None:
     found = listing(
         actor(),
         devices=(device(),),
-        clients=(client,),
-        worker_groups=(group,),
+        clients=(CLIENT,),
+        worker_groups=(GROUP,),
         waiting=("Model 'm2': GPU=1",),
         in_line_count=1,
         name="train",
     )
 
-    (runtime,) = json.loads(json.dumps(DOCUMENT.encode(found)))["runtimes"]
+    document = DOCUMENT.encode(found)
 
-    assert runtime == {
-        "pid": 800,
-        "user": "alice",
-        "program": "python train.py",
-        "name": "train",
-        "version": "0.1.0",
-        "error": "",
-        "stuck": None,
-        "cpu": 3.0,
-        "pss": 2**30,
-        "rss": 2**31,
-        "total": {"CPU": 4.0, "GPU": 1.0, "memory": 2.0**34},
-        "available": {"CPU": 3.0, "GPU": 0.5, "memory": 2.0**34},
-        "object_store": {"live": 0, "warm": 0, "limit": 0},
-        "in_line": ["Model 'm2': GPU=1"],
-        "in_line_count": 1,
-        "devices": [
-            {
-                "id": "0",
-                "kind": "GPU",
-                "model": "NVIDIA H100 80GB HBM3",
-                "nbytes": 80 * 2**30,
-                "available": 0.25,
-                "is_logical": False,
-            }
-        ],
-        "actors": [
-            {
-                "id": "ab" * 16,
-                "class_name": "Model",
-                "name": "m1",
-                "label": "Model 'm1'",
-                "pid": 812,
-                "state": "alive",
-                "resources": {"GPU": 0.5},
-                "devices": {"0": 0.5},
-                "device_nbytes": {"0": 12 * 2**30},
-                "device_memory": {"0": 3 * 2**30},
-                "enforced_by": "watchdog",
-                "cpu": 12.3,
-                "pss": 20 * 2**20,
-                "rss": 60 * 2**20,
-                "pending": 3,
-                "running": 1,
-                "waiting": 2,
-                "made": 40,
-                "restarts": 0,
-                "age": 61.0,
-                "death": "",
-                "why": "",
-            }
-        ],
-        "functions": [{"resources": "CPU=1", "running": 1, "waiting": 2, "pids": [5]}],
-        "clients": [{"pid": 9, "program": "python a.py", "age": 2.0}],
+    (runtime,) = document["runtimes"]
+    assert [row["label"] for row in runtime["actors"]] == ["Model 'm1'"]
+    golden.check_value("ps-document.txt", document)
+
+
+# Objects.
+
+
+def stored(**changed: Any) -> Objects:
+    """A runtime with a value and a ref to it."""
+    value = ObjectInfo(
+        object_id="aa" * 24,
+        kind="block",
+        state="live",
+        nbytes=5 << 20,
+        age=75.0,
+        maker="the program",
+        holders={"Model 'm1' (pid 812)": 2, "the program": 1},
+        arguments_of=("Model.predict of 'm1' (pid 812)",),
+    )
+    ref = replace(
+        value, object_id="bb" * 16, kind="ref", nbytes=0, age=None, block="aa" * 24
+    )
+    warm = replace(value, object_id="", state="warm", holders={}, age=None)
+    known: dict[str, Any] = {
+        "pid": 811,
+        "objects": (value, ref, warm),
+        "has_more": True,
+        "object_store": ObjectStoreInfo(live=5 << 20, warm=1 << 20, limit=1 << 30),
     }
+    return Objects(**{**known, **changed})
 
 
-# The command.
+def test_page_of_objects(golden: Golden) -> None:
+    found = stored()
+    nothing = stored(objects=(), object_store=ObjectStoreInfo())
 
+    page = text(objects.draw(found))
+    document = objects.DOCUMENT.encode(found)
 
-@on_linux
-@pytest.mark.process
-@pytest.mark.slow
-def test_command_when_a_program_is_busy_then_all_of_it_is_told(tmp_path: Path) -> None:
-    with Owner(BUSY, folder=tmp_path) as owner:
-        assert owner.told() == "ready"
-
-        told = actorlib("ps", "--pid", str(owner.pid), "--json")
-        page = actorlib("ps", "--pid", str(owner.pid))
-        owner.go_on()
-        owner.end()
-
-    assert (told.returncode, told.stderr) == (0, "")
-    (found,) = json.loads(told.stdout)["runtimes"]
-    m1, m2 = found["actors"]
-    assert found["pid"] == owner.pid
-    assert (m1["label"], m1["state"], m1["running"], m1["waiting"]) == (
-        "Model 'm1'",
-        "alive",
-        1,
-        2,
+    assert "Model 'm1' (pid 812) (2 times), the program" in page
+    assert (
+        "-n says" in page,
+        "-n says" in text(objects.draw(stored(has_more=False))),
+    ) == (
+        True,
+        False,
     )
-    assert m1["devices"] == {"0": 1.0}
-    assert (m1["device_nbytes"], m1["device_memory"]) == ({"0": None}, {})
-    assert m1["enforced_by"] == "off"
-    assert m1["made"] == 3
-    assert 0 < m1["pss"] < m1["rss"]
-    assert (m2["label"], m2["state"], m2["pid"]) == ("Model 'm2'", "pending", 0)
-    assert "Model 'm1'" in m2["why"]
-    assert (page.returncode, page.stderr) == (0, "")
-    (row,) = lines_with(page.stdout, " alive ")
-    assert f"Model 'm1' {m1['pid']} alive 0 (1)" in row
-
-
-@on_linux
-@pytest.mark.process
-@pytest.mark.slow
-def test_command_when_there_is_no_such_runtime_then_a_sentence_and_a_code() -> None:
-    told = actorlib("ps", "--pid", str(os.getpid()))
-
-    assert (told.returncode, told.stdout) == (3, "")
-    assert told.stderr.startswith(
-        f"actorlib: error: process {os.getpid()} has no runtime that answers"
-    )
-
-
-@on_linux
-@pytest.mark.process
-@pytest.mark.slow
-def test_actor_when_asked_about_then_explained_listed_and_killed(
-    tmp_path: Path,
-) -> None:
-    with Owner(BUSY, folder=tmp_path) as owner:
-        owner.told()
-        of = ("--pid", str(owner.pid))
-
-        explained = actorlib("explain", "m2", *of)
-        calls = json.loads(actorlib("calls", "m1", "--json", *of).stdout)["calls"]
-        unknown = actorlib("kill", "m3", *of)
-        killed = actorlib("kill", "m1", *of)
-        then = json.loads(actorlib("ps", "--all", "--json", *of).stdout)
-        again = actorlib("kill", "m1", *of)
-        owner.go_on()
-        owner.end()
-
-    assert "Model 'm1'" in explained.stdout
-    assert [(call["name"], call["state"]) for call in calls] == [
-        ("Model.predict", "running"),
-        ("Model.predict", "queued"),
-        ("Model.predict", "queued"),
-    ]
-    assert calls[0]["age"] >= 0
-    assert calls[0]["left"] is None
-    assert 0 < calls[1]["left"] <= 60
-    assert (unknown.returncode, unknown.stdout) == (3, "")
-    assert "there is no actor 'm3'" in unknown.stderr
-    assert (killed.returncode, killed.stderr) == (0, "")
-    assert killed.stdout.startswith("Model 'm1' (pid ")
-    states = {row["name"]: row["state"] for row in then["runtimes"][0]["actors"]}
-    assert states["m1"] == "dead"
-    assert states["m2"] in ("starting", "alive")
-    assert again.returncode == 3
-    assert "is dead" in again.stderr
+    assert document["objects"][1]["block"] == "aa" * 24
+    golden.check("objects.txt", f"{page}\n{text(objects.draw(nothing))}")
+    golden.check_value("objects-document.txt", document)

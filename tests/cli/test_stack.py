@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from helpers.goldens import Golden
+    from helpers.listings import Command
+
 on_linux = [
     pytest.mark.process,
     pytest.mark.slow,
@@ -124,17 +127,6 @@ def bell(tmp_path: Path) -> Iterator[Bell]:
     bell.close()
 
 
-def actorlib(*words: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command as a user does."""
-    return subprocess.run(
-        [sys.executable, "-m", "actorlib", *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 def functions(row: Thread | Task) -> list[str]:
     """The user's functions of a thread, the outermost first."""
     return [frame.function for frame in row.frames if frame.is_users]
@@ -151,7 +143,7 @@ class TestWorker:
     @pytest.mark.parametrize("method", ["template", "spawn"])
     @pytest.mark.thorough
     def test_stack_when_threads_are_stuck_in_c_then_where_each_of_them_is(
-        self, tmp_path: Path, bell: Bell, method: str
+        self, tmp_path: Path, bell: Bell, method: str, command: Command
     ) -> None:
         with Owner(STUCK, method, bell.path, folder=tmp_path) as owner:
             pid = owner.told()
@@ -159,73 +151,61 @@ class TestWorker:
             bell.heard()
             of = ("--pid", str(owner.pid))
 
-            told = actorlib("stack", "m1", "--json", *of)
-            page = actorlib("stack", "m1", *of)
+            told = command("stack", "m1", "--json", *of)
+            page = command("stack", "m1", *of)
             alive = worker_threads(pid, "it")
             owner.go_on()
             assert owner.told() == "blocked"
-            blocked = actorlib("stack", str(pid), "--json", *of)
-            named = actorlib("stack", "m1", *of)
-            own = actorlib("stack", "owner", "--json", *of)
+            blocked = command("stack", str(pid), "--json", *of)
+            named = command("stack", "m1", *of)
+            own = command("stack", "owner", "--json", *of)
             owner.go_on()
             assert owner.end() == 0
 
-        assert (told.returncode, told.stderr) == (0, "")
-        found = stacks_in(told.stdout)
+        assert (told.code, told.err) == (0, "")
+        found = stacks_in(told.out)
         assert found.pid == pid
         main, helper = found.threads
         assert functions(main) == ["predict", "stand_in_c"]
         assert functions(helper) == ["help_out"]
         assert main.number == pid
-        assert "in stand_in_c" in page.stdout
-        assert "frames of actorlib and Python" in page.stdout
+        assert "in stand_in_c" in page.out
+        assert "frames of actorlib and Python" in page.out
         assert [functions(thread) for thread in alive] == [
             ["predict", "stand_in_c"],
             ["help_out"],
         ]
         # Its program does not answer: the pid of the actor will do.
-        assert functions(stacks_in(blocked.stdout).threads[0]) == [
+        assert functions(stacks_in(blocked.out).threads[0]) == [
             "predict",
             "stand_in_c",
         ]
-        assert named.returncode == 4
-        assert "has been blocked for" in named.stderr
-        threads = {row.name: row for row in stacks_in(own.stdout).threads}
+        assert named.code == 4
+        assert "has been blocked for" in named.err
+        threads = {row.name: row for row in stacks_in(own.out).threads}
         assert functions(threads["MainThread"])[-2:] == ["block", "listen"]
-        tasks = stacks_in(own.stdout).tasks
+        tasks = stacks_in(own.out).tasks
         assert functions(tasks[0]) == ["main"]
 
-    def test_stack_when_the_worker_is_stopped_then_said_so(
-        self, tmp_path: Path, bell: Bell
-    ) -> None:
-        with Owner(STUCK, "template", bell.path, folder=tmp_path) as owner:
-            pid = owner.told()
-            bell.heard()
-            bell.heard()
-            os.kill(pid, signal.SIGSTOP)
-            while usage(pid).state != "T":  # the kernel stops it in its own time
-                os.sched_yield()
-
-            with pytest.raises(RuntimeUnreachableError, match="it is stopped"):
-                worker_threads(pid, "it")
-            os.kill(pid, signal.SIGCONT)
-            after = worker_threads(pid, "it")
-
-        assert functions(after[0]) == ["predict", "stand_in_c"]
-
     def test_stack_when_an_actor_has_a_loop_then_its_tasks_though_it_is_blocked(
-        self, tmp_path: Path, bell: Bell
+        self, tmp_path: Path, bell: Bell, command: Command
     ) -> None:
         with Owner(LOOPED, bell.path, folder=tmp_path) as owner:
             pid = owner.told()
             bell.heard()
 
+            os.kill(pid, signal.SIGSTOP)
+            while usage(pid).state != "T":  # the kernel stops it in its own time
+                os.sched_yield()
+            with pytest.raises(RuntimeUnreachableError, match="it is stopped"):
+                worker_threads(pid, "it")
+            os.kill(pid, signal.SIGCONT)
             idle, missing = worker_tasks(pid, "it", worker_threads(pid, "it"))
             owner.go_on()
             bell.heard()
             threads = worker_threads(pid, "it")
             blocked, still_missing = worker_tasks(pid, "it", threads)
-            page = actorlib("stack", "m1", "--pid", str(owner.pid))
+            page = command("stack", "m1", "--pid", str(owner.pid))
             owner.go_on()
             assert owner.end() == 0
 
@@ -243,7 +223,7 @@ class TestWorker:
         )
         assert len(blocked) == 3
         assert functions(threads[0]) == ["predict", "stand_still"]
-        assert f"call {runs.call} of predict, which runs now" in page.stdout
+        assert f"call {runs.call} of predict, which runs now" in page.out
 
     def test_stack_when_a_process_has_no_such_file_then_it_gets_no_signal(self) -> None:
         with subprocess.Popen(["sleep", "100"]) as other:
@@ -276,33 +256,6 @@ def frame(function: str, *, is_users: bool) -> Frame:
     return Frame(file="f.py", line=1, function=function, code="", is_users=is_users)
 
 
-def test_page_when_frames_are_others_then_counted_but_for_the_last() -> None:
-    frames = (
-        frame("run", is_users=False),
-        frame("serve", is_users=False),
-        frame("predict", is_users=True),
-        frame("wait", is_users=False),
-        frame("acquire", is_users=False),
-    )
-    found = Stacks(
-        pid=1,
-        title="Model (pid 1)",
-        threads=(Thread(name="main thread", number=1, frames=frames),),
-        tasks=(),
-    )
-
-    assert text_of(found).splitlines() == [
-        "Model (pid 1)",
-        "",
-        "thread main thread (1)",
-        "  ... 2 frames of actorlib and Python",
-        "  f.py:1 in predict",
-        "  ... 1 frames of actorlib and Python",
-        "  f.py:1 in acquire",
-    ]
-    assert text_of(found, has_all=True).count("f.py:1 in ") == 5
-
-
 def test_tasks_when_a_worker_has_written_then_its_own_and_users_first() -> None:
     task = {
         "name": "a",
@@ -326,7 +279,7 @@ def test_tasks_when_a_worker_has_written_then_its_own_and_users_first() -> None:
     assert missing == "2 more are not shown"
 
 
-def test_page_when_tasks_are_told_then_their_calls_and_why_some_are_missing() -> None:
+def test_page_of_stacks(golden: Golden) -> None:
     def task(name: str, coroutine: str, method: str, *, is_running: bool) -> Task:
         return Task(
             name=name,
@@ -337,10 +290,12 @@ def test_page_when_tasks_are_told_then_their_calls_and_why_some_are_missing() ->
             frames=(frame("f", is_users=True),),
         )
 
+    functions = ("run", "serve", "predict", "wait", "acquire")
+    frames = tuple(frame(name, is_users=name == "predict") for name in functions)
     found = Stacks(
         pid=1,
         title="Model (pid 1)",
-        threads=(),
+        threads=(Thread(name="main thread", number=1, frames=frames),),
         tasks=(
             task("T1", "Coroutines._run_async", "predict", is_running=True),
             task("T2", "Model.child", "predict", is_running=False),
@@ -349,9 +304,8 @@ def test_page_when_tasks_are_told_then_their_calls_and_why_some_are_missing() ->
         tasks_missing="it is stuck",
     )
 
-    assert [line for line in text_of(found).splitlines() if "task" in line] == [
-        "task T1: call 0a1b of predict, which runs now",
-        "task T2: Model.child in call 0a1b of predict",
-        "task T3: Model.other",
-        "tasks are missing: it is stuck",
-    ]
+    page = text_of(found)
+
+    assert "  ... 2 frames of actorlib and Python\n  f.py:1 in predict" in page
+    assert text_of(found, has_all=True).count("f.py:1 in ") == 8
+    golden.check("stack.txt", page)

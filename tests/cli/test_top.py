@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
-import json
-import os
-import pty
-import select
-import signal
-import struct
-import subprocess
-import sys
-import termios
-import time
-from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.listings import BUSY, actor, device, info, listing, status
+from helpers.listings import actor, device, info, listing, status
 from helpers.nvml import Card, nvidia_host
-from helpers.owners import Owner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib.__main__ import main
 from actorlib._cli.device_meters import DeviceMeters
 from actorlib._cli.listing import Listing
 from actorlib._cli.top_figures import (
@@ -51,7 +37,8 @@ from actorlib._rows.tables import console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+
+    from helpers.goldens import Golden
 
     from actorlib._queries.rows import Status
 
@@ -221,16 +208,20 @@ def test_sparkline_when_drawn_then_the_latest_is_right_and_little_is_seen() -> N
 
 def test_meters_when_cards_are_there_then_what_each_can_tell() -> None:
     host = nvidia_host(
-        Card(uuid="GPU-a", busy=43), Card(uuid="GPU-b", mig=True), Card(uuid=None)
+        Card(uuid="GPU-a", busy=43),
+        Card(uuid="GPU-b", mig=True),
+        Card(uuid=None),
+        Card(uuid="GPU-c", lost=True),
     )
     meters = DeviceMeters(host)
 
-    first, second, third = meters.look()
+    first, second, third, lost = meters.look()
     meters.close()
 
     assert (first.busy, first.uuid, first.used) == (43, "GPU-a", 0)
     assert (second.busy, second.total) == (None, 80 * 2**30)
     assert (third.uuid, third.index) == (None, 2)
+    assert (lost.uuid, lost.busy) == (None, None)
 
 
 @pytest.mark.parametrize("broken", ["DRIVER_NOT_LOADED", "LIBRARY_NOT_FOUND"])
@@ -239,15 +230,6 @@ def test_meters_when_nvml_does_not_start_then_nothing(broken: str) -> None:
 
     assert meters.look() == meters.look() == []
     meters.close()
-
-
-def test_meters_when_a_card_is_lost_then_the_others_are_told_of() -> None:
-    host = nvidia_host(Card(uuid="GPU-a", lost=True), Card(uuid="GPU-b", busy=1))
-
-    lost, other = DeviceMeters(host).look()
-
-    assert (lost.uuid, lost.busy) == (None, None)
-    assert other.busy == 1
 
 
 def test_devices_when_two_runtimes_grant_one_then_it_is_there_once() -> None:
@@ -320,177 +302,44 @@ def test_page_when_the_terminal_is_low_then_actors_have_room_all_the_same() -> N
     assert "and 7 wait besides" in lines
 
 
-def test_page_when_told_once_then_every_actor_and_no_word_of_keys() -> None:
+def test_page_when_printed_once_then_every_actor_and_no_word_of_keys() -> None:
     many = [actor(actor_id=f"{n:032x}", pid=n) for n in range(100)]
 
-    _, lines = laid_out(view(listing(*many)), Screen())
+    _, lines = laid_out(view(listing(*many)), Screen(), 100_000)
 
     assert len(lines) == 2 + 1 + 100
     assert not any("quit" in line for line in lines)
+    assert all(len(line) < 1000 for line in lines)
 
 
-def test_page_when_told_once_then_no_line_is_filled_up_to_the_width() -> None:
-    out = console(width=100_000, file=io.StringIO())
-
-    out.print(page(view(listing(actor())), Screen(), out).content, crop=False)
-
-    assert all(len(line) < 1000 for line in out.file.getvalue().splitlines())
-
-
-def test_page_when_there_is_a_history_then_a_line_of_it() -> None:
-    rates = Rates({}, {800: 1234.0})
-
-    _, lines = laid_out(
-        view(listing(), rates=rates, history={800: [0.0, 5.0]}), Screen()
-    )
-
-    assert lines[1] == "  1.2k calls/s  ▁█"
-
-
-def test_page_when_somebody_waits_then_for_what() -> None:
+def test_screens_of_runtimes(golden: Golden) -> None:
     why = "Model 'm2' waits for GPU=1: Model 'm1' has 0.5 of GPU 0\nand more"
-    rows = [actor(actor_id=f"{n:032x}", why=why) for n in range(6)]
-
-    _, lines = laid_out(view(listing(*rows)), Screen(), 100, 30)
-
-    assert sum(line.startswith("waits: Model 'm2' waits") for line in lines) == 4
-    assert "and 2 wait besides" in lines
-
-
-def test_page_when_a_runtime_is_stuck_then_where_it_stands_last() -> None:
     frames = tuple(
         Frame(file="a.py", line=line, function="f", code="x = y()", is_users=True)
         for line in range(20)
     )
     stuck = Standstill(seconds=5.0, is_exact=True, is_running=True, frames=frames)
-
-    _, lines = laid_out(view(listing(stuck=stuck)), Screen(), 200, 24)
-
-    assert "has been blocked for 5.0 s" in lines[1]
-    assert "  a.py:19 in f" in lines
-    assert "  a.py:0 in f" not in lines
-
-
-def test_page_when_there_are_two_runtimes_then_whose_each_actor_is() -> None:
-    one = listing(actor(actor_id="a"))
-    other = listing(actor(actor_id="b"), pid=801)
-    both = Listing(runtimes=one.runtimes + other.runtimes)
-
-    made, nothing = laid_out(
-        view(both, remarks=["pid 7 has ended"]), Screen(needle="nobody"), 120
+    waiting = [actor(actor_id=f"{n:032x}", why=why) for n in range(6)]
+    busy = view(
+        listing(*waiting, devices=(device(),)),
+        rates=Rates({}, {800: 1234.0}),
+        history={800: [0.0, 5.0]},
     )
-    _, lines = laid_out(view(both), replace(made.screen, needle=""), 120)
+    one, other = listing(actor(actor_id="a")), listing(actor(actor_id="b"), pid=801)
+    both = view(
+        Listing(runtimes=one.runtimes + other.runtimes), remarks=["pid 7 has ended"]
+    )
+    pages: dict[str, tuple[View, Screen, str]] = {
+        "busy": (busy, Screen(), "and 2 wait besides"),
+        "blocked": (view(listing(stuck=stuck)), Screen(), "  a.py:19 in f"),
+        "two runtimes": (both, Screen(), "pid 7 has ended"),
+        "nobody is found": (both, Screen(needle="nobody"), "No actor has that in it."),
+    }
+    texts: list[str] = []
 
-    assert "No actor has that in it." in nothing
-    assert "pid 7 has ended" in nothing
-    (head,) = [line for line in lines if " actor " in line]
-    assert head.split()[0] == "runtime"
-    assert {line.split()[0] for line in lines[-2:]} == {"800", "801"}
+    for name, (shown, screen, meaning) in pages.items():
+        _, lines = laid_out(shown, screen, 120, 24)
+        assert meaning in lines, name
+        texts += [f"== {name}", *filter(None, lines)]
 
-
-# The command.
-
-
-class Seen:
-    """``actorlib top`` at a terminal of its own.
-
-    Args:
-        words: What stands behind the command.
-        columns: How wide the terminal is.
-    """
-
-    def __init__(self, *words: str, columns: int = 150) -> None:
-        self.screen, inside = pty.openpty()
-        self.resize(columns)
-        self.mode = termios.tcgetattr(self.screen)
-        environ = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "actorlib", "top", *words],
-            stdin=inside,
-            stdout=inside,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  # one thread
-            env={**environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"},
-        )
-        os.close(inside)
-        self.text = ""
-
-    def resize(self, columns: int) -> None:
-        size = struct.pack("HHHH", 30, columns, 0, 0)
-        fcntl.ioctl(self.screen, termios.TIOCSWINSZ, size)
-
-    def press(self, keys: bytes) -> None:
-        os.write(self.screen, keys)
-
-    def until(self, *words: str) -> str:
-        """Waits until these words were drawn since it was asked last, in this order."""
-        end, place = time.monotonic() + LIMIT, 0
-        for word in words:
-            while (found := self.text.find(word, place)) < 0:
-                left = end - time.monotonic()
-                ready, _, _ = select.select([self.screen], [], [], max(0.0, left))
-                assert ready, f"{word!r} did not come: {self.text[-2000:]!r}"
-                self.text += os.read(self.screen, 65536).decode("utf-8", "replace")
-            place = found + len(word)
-        drawn, self.text = self.text[:place], self.text[place:]
-        return drawn
-
-    def end(self) -> tuple[int, str]:
-        """Waits for its end; gives the exit code and what it said."""
-        self.until("\x1b[?1049l")  # it cannot end before this was read
-        _, said = self.process.communicate(timeout=LIMIT)
-        assert termios.tcgetattr(self.screen) == self.mode
-        os.close(self.screen)
-        return self.process.returncode, said.decode()
-
-
-def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What a command prints that is no terminal's."""
-    assert main(words) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return out
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-@pytest.mark.process
-@pytest.mark.slow
-def test_command_when_at_a_terminal_then_live_until_left_or_nobody_is_there(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with Owner(BUSY, folder=tmp_path) as owner:
-        assert owner.told() == "ready"
-        words = ("--interval", "0.3", "--pid", str(owner.pid))
-        left, killed, abandoned = Seen(*words), Seen(*words), Seen(*words)
-
-        left.until("\x1b[?1049h", "Model 'm1'", "waits: Model 'm2'", "by cpu")
-        left.press(b"m/m2\r")
-        left.until("by memory", "'m2' (Esc drops it)")
-        left.resize(50)
-        left.until("\x1b[7mactor")  # its id has no room there
-        left.press(b"\x1a")  # nobody could let it go on here, so it does at once
-        left.until("\x1b[?1049l", "\x1b[?1049h", "Model 'm2'")
-        left.press(b"\x1bq")
-        assert left.end() == (0, "")
-
-        killed.until("calls/s")
-        killed.process.send_signal(signal.SIGTERM)
-        assert killed.end() == (128 + signal.SIGTERM, "")
-
-        told = printed(capsys, "top", "--json", "--once", *words)
-        once = printed(capsys, "top", "--filter", "m1", *words)
-        names = printed(capsys, "completion", "actors")
-        abandoned.until("Model 'm1'")
-        owner.go_on()
-        owner.end()
-        code, said = abandoned.end()
-
-    assert (code, f"pid {owner.pid}" in said, "has ended" in said) == (3, True, True)
-    assert {"m1", "m2"} <= set(names.split())
-    document = json.loads(told)
-    m1, m2 = document["runtimes"][0]["actors"]
-    assert document["calls_per_second"] == {m1["id"]: 0.0, m2["id"]: 0.0}
-    assert (m1["cpu"] is None, document["devices"]) == (False, [])
-    assert "Model 'm1'" in once
-    assert "\x1b" not in once
+    golden.check("top.txt", "\n".join([*texts, ""]))

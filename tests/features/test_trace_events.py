@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -22,6 +22,9 @@ from actorlib._features.recording.trace_events import (
     read_piece,
     to_plain,
 )
+
+if TYPE_CHECKING:
+    from helpers.goldens import Golden
 
 FRONT, BACK = b"front", b"back"
 
@@ -45,99 +48,65 @@ def recorded(**given: Any) -> Recorded:
     return Recorded(**{**usual, **given})
 
 
-def of(found: list[dict[str, Any]], cat: str, ph: str = "X") -> list[dict[str, Any]]:
-    return [event for event in found if event.get("cat") == cat and event["ph"] == ph]
+def ran(session: int, number: int, name: str, began: float, ended: float) -> Ran:
+    return Ran(session, number, name, began, ended, "", is_part=False)
 
 
-def test_call_of_the_program_when_it_ran_then_queue_and_run_and_an_arrow() -> None:
-    found = events(
-        recorded(
-            calls=[Made(BACK, 1, 11.0, 0, 0, "work")],
-            runs=[Ran(2, 1, "work", 12.0, 13.0, "KeyError", is_part=False)],
-        )
-    )
-
-    (call,), (queue,), (run,) = (of(found, cat) for cat in ("call", "queue", "run"))
-    assert (call["pid"], call["ts"], call["dur"]) == (0, 1e6, 2e6)
-    assert (queue["pid"], queue["ts"], queue["dur"]) == (2, 1e6, 1e6)
-    assert (run["pid"], run["ts"], run["dur"]) == (2, 2e6, 1e6)
-    assert {event["name"] for event in (call, queue, run)} == {"Back.work"}
-    assert run["args"]["outcome"] == "KeyError"
-    (begin,), (end,) = of(found, "call", "s"), of(found, "call", "f")
-    assert begin["id"] == end["id"]
-    assert (begin["pid"], begin["tid"], begin["ts"]) == (0, call["tid"], 1e6)
-    assert (end["pid"], end["tid"], end["ts"]) == (2, run["tid"], 2e6)
-
-
-@pytest.mark.parametrize("number", [5, LINKED + 3], ids=["owner", "link"])
-def test_call_of_an_actor_when_it_ran_then_the_arrow_begins_in_its_run(
-    number: int,
-) -> None:
-    over_a_link = number > LINKED
-    found = events(
-        recorded(
-            calls=[] if over_a_link else [Made(BACK, number, 12.0, 1, 4, "work")],
-            link_calls=[(number, 4, 12.0)] if over_a_link else [],
-            runs=[
-                Ran(1, 4, "go", 11.0, 14.0, "", is_part=False),
-                Ran(2, number, "work", 13.0, 13.5, "", is_part=False),
-            ],
-        )
-    )
-
-    go, work = of(found, "run")
-    (queue,) = of(found, "queue")
-    (begin,), (end,) = of(found, "call", "s"), of(found, "call", "f")
-    assert (queue["pid"], queue["ts"], queue["dur"]) == (2, 2e6, 1e6)
-    assert (begin["pid"], begin["tid"]) == (go["pid"], go["tid"]) == (1, 1)
-    assert (end["pid"], end["tid"]) == (work["pid"], work["tid"])
-    assert work["args"]["caller"] == "Front 'm1'"
-    assert of(found, "call") == []
+RECORDS = {
+    "a call of the program": recorded(
+        calls=[Made(BACK, 1, 11.0, 0, 0, "work")],
+        runs=[Ran(2, 1, "work", 12.0, 13.0, "KeyError", is_part=False)],
+    ),
+    "a call of an actor": recorded(
+        calls=[Made(BACK, 5, 12.0, 1, 4, "work")],
+        runs=[ran(1, 4, "go", 11.0, 14.0), ran(2, 5, "work", 13.0, 13.5)],
+    ),
+    "a call over a link": recorded(
+        link_calls=[(LINKED + 3, 4, 12.0)],
+        runs=[ran(1, 4, "go", 11.0, 14.0), ran(2, LINKED + 3, "work", 13.0, 13.5)],
+    ),
+    "a call of a function": recorded(
+        calls=[Made(b"", 9, 11.0, 0, 0, "double")],
+        runs=[ran(2, 9, "3:double", 13.0, 14.0)],
+    ),
+    "a call that waits, and one without a run": recorded(
+        calls=[Made(BACK, 1, 11.0, 0, 0, "work"), Made(BACK, 2, 12.0, 0, 0, "work")],
+        waiting={(BACK, 1)},
+    ),
+    "lives and a put": recorded(
+        moves=[
+            Moved(FRONT, 12.0, "restarting"),
+            Moved(BACK, 13.0, "pending"),
+            Moved(FRONT, 14.0, "alive"),
+            Moved(FRONT, 15.0, "dead", "it was killed"),
+        ],
+        puts=[(16.0, 100)],
+    ),
+}
 
 
-def test_call_of_a_function_when_it_ran_then_it_waited_in_the_line() -> None:
-    found = events(
-        recorded(
-            calls=[Made(b"", 9, 11.0, 0, 0, "double")],
-            runs=[Ran(2, 9, "3:double", 13.0, 14.0, "", is_part=False)],
-        )
-    )
+def test_events_of_records(golden: Golden) -> None:
+    lines: list[str] = []
+    for name, record in RECORDS.items():
+        found = events(record)
+        arrows = [event for event in found if event["ph"] in "sf"]
+        # Each arrow has both ends, at spans that are drawn.
+        assert len(arrows) == 2 * len({event["id"] for event in arrows})
+        spans = {(event["pid"], event["tid"]) for event in found if event["ph"] == "X"}
+        assert {(event["pid"], event["tid"]) for event in arrows} <= spans, name
+        lines.append(f"{name}:")
+        lines += [f"  {row_of(event)}" for event in found if event["ph"] != "M"]
 
-    (queue,) = of(found, "queue")
-    assert (queue["name"], queue["ts"], queue["dur"]) == ("double", 1e6, 2e6)
-
-
-def test_call_when_it_has_no_answer_then_it_waits_to_the_end() -> None:
-    calls = [Made(BACK, 1, 11.0, 0, 0, "work"), Made(BACK, 2, 12.0, 0, 0, "work")]
-
-    found = events(recorded(calls=calls, waiting={(BACK, 1)}))
-
-    (queue,) = of(found, "queue")
-    assert (queue["ts"], queue["dur"]) == (1e6, 9e6)
-    (lost,) = of(found, "call", "i")
-    assert (lost["name"], lost["ts"]) == ("Back.work: no run was seen", 2e6)
+    golden.check("trace-events.txt", "\n".join([*lines, ""]))
 
 
-def test_actor_when_it_is_restarted_and_dies_then_its_states_and_why() -> None:
-    moves = [
-        Moved(FRONT, 12.0, "restarting"),
-        Moved(BACK, 13.0, "pending"),
-        Moved(FRONT, 14.0, "alive"),
-        Moved(FRONT, 15.0, "dead", "it was killed"),
-    ]
-
-    found = events(recorded(moves=moves, puts=[(16.0, 100)]))
-
-    lives = [(e["pid"], e["name"], e["ts"], e["dur"]) for e in of(found, "life")]
-    assert lives == [
-        (1, "alive", 0.0, 2e6),
-        (1, "restarting", 2e6, 2e6),
-        (1, "alive", 4e6, 1e6),
-        (2, "pending", 3e6, 7e6),
-    ]
-    (death,), (put,) = of(found, "death", "i"), of(found, "object", "i")
-    assert (death["name"], death["ts"]) == ("died: it was killed", 5e6)
-    assert (put["ts"], put["args"]) == (6e6, {"nbytes": 100})
+def row_of(event: dict[str, Any]) -> str:
+    """An event on one line, without the time and the arguments that it lacks."""
+    times = [f"{event[key]:g}" for key in ("ts", "dur") if key in event]
+    where = f"{event['pid']}.{event['tid']}"
+    arguments = event.get("args") or {}
+    words = [event["ph"], event["cat"], event["name"], "at", where, *times]
+    return " ".join([*words, *(f"{k}={v}" for k, v in arguments.items())])
 
 
 def test_record_when_it_crosses_then_it_is_the_same() -> None:

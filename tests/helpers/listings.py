@@ -1,17 +1,29 @@
-"""Runtimes and actors as commands list them, a program to list, and the command."""
+"""Runtimes and actors as commands list them, and a program to list."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actorlib._cli.listing import Listing, RuntimeRow
 from actorlib._options.shares import ActorShare, DeviceShare
 from actorlib._queries.rows import ActorStatus, ProcessUse, Status
 from actorlib._rows.rows import extend_row
 from actorlib._rows.snapshot import ActorInfo, DeviceInfo, ObjectStoreInfo, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Command = Callable[..., "Ended"]
+    """Runs a command with these words."""
+
+
+class Ended(NamedTuple):
+    """The exit code of a command, and its output."""
+
+    code: int
+    out: str
+    err: str
+
 
 BUSY = """
 import asyncio, time
@@ -36,19 +48,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-def actorlib(*words: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command as a user does."""
-    environ = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "TERM")}
-    return subprocess.run(
-        [sys.executable, "-m", "actorlib", *words],
-        capture_output=True,
-        text=True,
-        env=environ,
-        timeout=60,
-        check=False,
-    )
 
 
 def info(**changed: Any) -> ActorInfo:

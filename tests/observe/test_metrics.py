@@ -269,21 +269,6 @@ def test_stride_when_somebody_looks_then_the_next_call_is_taken() -> None:
     assert metrics.tally_of(callee) is None
 
 
-def test_lives_when_they_end_then_what_was_counted_of_them_stays() -> None:
-    metrics = prometheus(CollectorRegistry())
-
-    def restarts(*actors: ActorInfo) -> float:
-        found = values(metrics.metrics_text(snapshot(*actors)))
-        assert found["actorlib_placement_seconds_count", "Model"] == 1
-        return found["actorlib_restarts_total", "Model"]
-
-    first = actor("aa", restarts=2, created_at=1.0, started_at=2.0)
-    assert restarts(first) == 2
-    assert restarts(first, actor("bb", restarts=1)) == 3
-    assert restarts(actor("bb", restarts=2)) == 4
-    assert restarts() == 4
-
-
 def test_methods_when_they_are_too_many_then_the_others_are_one() -> None:
     metrics = prometheus(CollectorRegistry())
 
@@ -354,7 +339,7 @@ def test_command_when_a_runtime_tells_then_it_prints_that(
     assert capsys.readouterr().out.startswith(printed)
 
 
-def test_metrics_when_snapshots_come_out_of_order_then_each_life_counts_once() -> None:
+def test_restarts_and_placements_when_lives_come_and_go_then_each_counts_once() -> None:
     metrics = prometheus(CollectorRegistry())
 
     def scraped(*actors: ActorInfo) -> tuple[float, float]:
@@ -368,7 +353,8 @@ def test_metrics_when_snapshots_come_out_of_order_then_each_life_counts_once() -
     assert scraped(second) == (3, 2)
     assert scraped(first) == (3, 2)  # taken before, and looked at later
     assert scraped(replace(first, restarts=1), second) == (3, 2)
-    assert scraped() == (3, 2)
+    assert scraped(replace(second, restarts=2)) == (4, 2)
+    assert scraped() == (4, 2)
 
 
 def test_metrics_when_many_actors_have_ended_then_their_restarts_count_on() -> None:

@@ -138,7 +138,9 @@ def test_span_when_its_call_is_done_then_it_says_what_it_was() -> None:
     assert span.status.status_code is StatusCode.UNSET
 
 
-def test_span_when_it_is_of_a_stream_or_retried_then_its_events_say_so() -> None:
+def test_span_when_its_stream_failed_or_its_process_died_then_its_events_say_so() -> (
+    None
+):
     span = ended(
         Outcome("error", "KeyError", 1.0, 2.0, 3),
         is_stream=True,
@@ -147,6 +149,7 @@ def test_span_when_it_is_of_a_stream_or_retried_then_its_events_say_so() -> None
         actor_name=None,
         method="f",
     )
+    lost = ended(Outcome("lost", "ActorDiedError"))
 
     assert [event.name for event in span.events] == [
         "actorlib.began",
@@ -156,14 +159,8 @@ def test_span_when_it_is_of_a_stream_or_retried_then_its_events_say_so() -> None
     assert (span.events[-1].attributes or {})["actorlib.retries"] == 2
     assert span.name == "functions/f"
     assert (span.attributes or {})["error.type"] == "KeyError"
-    assert span.status.status_code is StatusCode.ERROR
-
-
-def test_span_when_the_process_has_died_then_it_says_so() -> None:
-    span = ended(Outcome("lost", "ActorDiedError"))
-
-    assert [event.name for event in span.events] == ["actorlib.process.lost"]
-    assert span.status.status_code is StatusCode.ERROR
+    assert [event.name for event in lost.events] == ["actorlib.process.lost"]
+    assert span.status.status_code is lost.status.status_code is StatusCode.ERROR
 
 
 def test_span_when_it_is_the_workers_then_it_is_current_until_its_end() -> None:

@@ -33,16 +33,13 @@ def told_of(variables: dict[str, object]) -> Any:
     return answer.value.calls[0].variables
 
 
-@pytest.mark.parametrize(
-    "value", ["r1", 42, Lane.FAST, -(2**63), 2**64 - 1, True, None, 0.5, "a\udcff"]
-)
-def test_variable_when_it_is_plain_then_it_is_told_as_it_is(value: object) -> None:
-    assert told_of({"request": value}) == {"request": value}
+PLAIN = ["r1", 42, Lane.FAST, -(2**63), 2**64 - 1, True, None, 0.5, "a\udcff"]
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
+        *((value, value) for value in PLAIN),
         (2**64, "<int>"),
         (-(10**40), "<int>"),
         (float("nan"), "nan"),
@@ -52,7 +49,7 @@ def test_variable_when_it_is_plain_then_it_is_told_as_it_is(value: object) -> No
     ],
 )
 def test_variable_when_json_has_no_word_for_it_then_it_is_named(
-    value: object, expected: str
+    value: object, expected: object
 ) -> None:
     told = told_of({"request": value})
 

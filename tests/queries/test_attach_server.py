@@ -55,12 +55,18 @@ class Hall:
             asyncio.get_running_loop(), lambda: self.refusal, self.admitted.append
         )
 
+    async def knock(self) -> socket.socket:
+        """A connection on which nothing was sent."""
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.setblocking(False)  # noqa: FBT003  # the socket API
+        place = named_sockets(RUNTIMES).place(self.name)
+        await asyncio.get_running_loop().sock_connect(sock, place)
+        return sock
+
     async def asked(self, question: bytes) -> Answer:
         """Asks as a client does, and gives the answer."""
         loop = asyncio.get_running_loop()
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-            sock.setblocking(False)  # noqa: FBT003  # the socket API
-            await loop.sock_connect(sock, named_sockets(RUNTIMES).place(self.name))
+        with await self.knock() as sock:
             await loop.sock_sendall(sock, question)
             reader = FrameReader(MOST_ASKED)
             while True:
@@ -169,15 +175,9 @@ async def test_caller_when_nobody_answers_then_it_waits_no_longer_than_said(
 async def test_caller_when_it_talks_nonsense_or_leaves_then_others_are_served(
     hall: Hall,
 ) -> None:
-    loop = asyncio.get_running_loop()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-        sock.setblocking(False)  # noqa: FBT003  # the socket API
-        await loop.sock_connect(sock, named_sockets(RUNTIMES).place(hall.name))
-        await loop.sock_sendall(sock, b"\0\0\0")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
-        silent.setblocking(False)  # noqa: FBT003  # the socket API
-        await loop.sock_connect(silent, named_sockets(RUNTIMES).place(hall.name))
-
+    with await hall.knock() as sock:
+        await asyncio.get_running_loop().sock_sendall(sock, b"\0\0\0")
+    with await hall.knock():
         answer = await hall.asked(question_frame(ATTACH, SAID))
 
     assert answer.outcome == OK
@@ -208,12 +208,11 @@ async def test_callers_when_they_never_cease_then_the_loop_has_its_turns(
     assert (await hall.asked(question_frame(ATTACH, SAID))).outcome == OK
 
 
-async def test_name_when_it_is_taken_then_the_process_is_named(hall: Hall) -> None:
+async def test_name_when_it_is_taken_or_unknown_then_the_error_says_by_whom(
+    hall: Hall,
+) -> None:
     with pytest.raises(RuntimeAlreadyExistsError, match=f"pid {os.getpid()}"):
         AttachServer(hall.name)
-
-
-async def test_name_when_nobody_has_it_then_others_are_named(hall: Hall) -> None:
     with pytest.raises(RuntimeNotFoundError, match=repr(hall.name)):
         connect(hall.name + "x")
 
@@ -221,14 +220,11 @@ async def test_name_when_nobody_has_it_then_others_are_named(hall: Hall) -> None
 async def test_attach_server_when_it_is_closed_then_nobody_is_let_in(
     hall: Hall,
 ) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
-        silent.setblocking(False)  # noqa: FBT003  # the socket API
-        loop = asyncio.get_running_loop()
-        await loop.sock_connect(silent, named_sockets(RUNTIMES).place(hall.name))
+    with await hall.knock() as silent:
         await hall.asked(question_frame(ATTACH, SAID))  # the silent one is taken in
 
         hall.attach_server.close()
 
-        assert await loop.sock_recv(silent, 1) == b""
+        assert await asyncio.get_running_loop().sock_recv(silent, 1) == b""
     with pytest.raises(RuntimeNotFoundError):
         connect(hall.name)

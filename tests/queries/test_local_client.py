@@ -13,7 +13,7 @@ import actorlib
 from actorlib._core.engine import find_engine
 from actorlib._features.runtime import find_query
 from actorlib._queries.local_client import LocalClient
-from actorlib._queries.protocol import BLOCKED, OK
+from actorlib._queries.protocol import OK
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
@@ -58,20 +58,6 @@ async def test_runtime_when_a_question_is_none_then_it_refuses_it(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         await asyncio.to_thread(server.ask, verb, **options)
-
-
-async def test_runtime_when_its_loop_is_blocked_then_it_says_where(
-    server: LocalClient,
-) -> None:
-    seen: list[Any] = []
-    asking = threading.Thread(
-        target=lambda: seen.append(server.ask("status", patience=0.01))
-    )
-    asking.start()
-    asking.join(LIMIT)  # on the loop
-
-    assert seen[0].outcome == BLOCKED
-    assert seen[0].value.is_running
 
 
 async def test_runtime_when_it_ends_then_who_waits_is_told(server: LocalClient) -> None:

@@ -62,7 +62,9 @@ def places(pid: int) -> list[Address]:
     return [found for found in find_servers() if found.pid == pid]
 
 
-def test_program_when_it_lives_then_it_is_found_and_answers(tmp_path: Path) -> None:
+def test_program_when_it_lives_then_its_user_may_ask_until_it_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Owner(program(LISTENS), folder=tmp_path) as owner:
         worker = owner.told()
 
@@ -72,8 +74,19 @@ def test_program_when_it_lives_then_it_is_found_and_answers(tmp_path: Path) -> N
         with poser:
             assert len(find_runtimes(owner.pid)) == 2
             assert the_runtime(owner.pid) == address
-        owner.go_on()
-        assert owner.end() == 0
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "geteuid", lambda: NOBODY)
+            check_as_another_user(owner.pid)
+        if os.geteuid() == 0:
+            check_asked_by_another_user(address)
+        owner.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, owner.pid, os.WSTOPPED)
+        with pytest.raises(RuntimeUnreachableError, match="is stopped"):
+            ask(address, "status")
+        owner.signal(signal.SIGCONT)
+        assert ask(address, "status", patience=10).outcome == OK
+        owner.signal(signal.SIGKILL)
+        owner.end()
 
     assert address.uid == os.geteuid()
     assert answer.outcome == OK
@@ -81,9 +94,46 @@ def test_program_when_it_lives_then_it_is_found_and_answers(tmp_path: Path) -> N
         ("m1", worker)
     ]
     assert places(owner.pid) == []
+    with pytest.raises(RuntimeUnreachableError, match="ended before it answered"):
+        ask(address, "status")
+    with pytest.raises(RuntimeNotFoundError, match=f"there is no process {owner.pid}"):
+        find_runtimes(owner.pid)
 
 
-@pytest.mark.parametrize("run", ["asyncio.run", "actorlib.run"])
+def check_as_another_user(pid: int) -> None:
+    """The runtime of a user is not another's, who hears whose it is."""
+    with pytest.raises(RuntimeUnreachableError, match="and root may query"):
+        find_runtimes(pid)
+    with pytest.raises(RuntimeNotFoundError, match="there are those of others: pid"):
+        find_runtimes()
+
+
+def check_asked_by_another_user(address: Address) -> None:
+    """The server closes the connection of another user without an answer."""
+    words = address.place[1:], question_frame("status", {}).hex()
+    asked = subprocess.run(
+        [sys.executable, "-S", "-c", ASKS, *words],
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    assert asked.stdout == "b''\n"
+
+
+ASKS = """
+import os, socket, sys
+os.seteuid(65534)
+sock = socket.socket(socket.AF_UNIX)
+sock.connect("\\0" + sys.argv[1])
+try:
+    sock.sendall(bytes.fromhex(sys.argv[2]))
+    print(sock.recv(1000))
+except ConnectionError:
+    print(b"")
+"""
+
+
+@pytest.mark.parametrize("run", ["actorlib.run", *rarely("asyncio.run")])
 def test_program_when_its_loop_is_blocked_then_it_says_where(
     tmp_path: Path, run: str
 ) -> None:
@@ -144,13 +194,8 @@ def test_program_when_it_wants_no_query_server_then_it_has_none(
 # However it ends.
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        "os.kill(os.getpid(), signal.SIGKILL)",
-        *rarely("os._exit(0)", "raise ValueError", "sys.exit(3)"),
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("end", ["os._exit(0)", "raise ValueError", "sys.exit(3)"])
 def test_program_when_it_ends_then_nothing_is_left_of_its_socket(
     tmp_path: Path, end: str
 ) -> None:
@@ -159,8 +204,6 @@ def test_program_when_it_ends_then_nothing_is_left_of_its_socket(
         owner.end()
 
     assert places(owner.pid) == []
-    with pytest.raises(RuntimeNotFoundError, match=f"there is no process {owner.pid}"):
-        find_runtimes(owner.pid)
 
 
 def test_fork_when_its_parent_has_ended_then_it_has_nothing_of_the_server(
@@ -216,20 +259,6 @@ asyncio.run(main())
 # Who may ask.
 
 
-def test_program_when_stopped_then_said_so(tmp_path: Path) -> None:
-    with Owner(program(LISTENS), folder=tmp_path) as owner:
-        owner.told()
-        (address,) = find_runtimes(owner.pid)
-        owner.signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, owner.pid, os.WSTOPPED)
-
-        with pytest.raises(RuntimeUnreachableError, match="is stopped"):
-            ask(address, "status")
-        owner.signal(signal.SIGCONT)
-        owner.go_on()
-        assert owner.end() == 0
-
-
 def test_program_when_it_has_no_descriptor_left_then_said_so() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as cat:
         nowhere = Address(os.geteuid(), cat.pid, "\0actorlib-nobody-listens")
@@ -239,55 +268,6 @@ def test_program_when_it_has_no_descriptor_left_then_said_so() -> None:
         resource.prlimit(cat.pid, resource.RLIMIT_NOFILE, (3, limit[1]))
         with pytest.raises(RuntimeUnreachableError, match="as many files"):
             ask(nowhere, "status", patience=0, grace=0.1)
-
-
-def test_program_when_it_has_ended_since_it_was_found_then_said_so(
-    tmp_path: Path,
-) -> None:
-    with Owner(program(LISTENS), folder=tmp_path) as owner:
-        owner.told()
-        (address,) = find_runtimes(owner.pid)
-        owner.signal(signal.SIGKILL)
-        owner.end()
-
-    with pytest.raises(RuntimeUnreachableError, match="ended before it answered"):
-        ask(address, "status")
-
-
-ASKS = """
-import os, socket, sys
-os.seteuid(65534)
-sock = socket.socket(socket.AF_UNIX)
-sock.connect("\\0" + sys.argv[1])
-try:
-    sock.sendall(bytes.fromhex(sys.argv[2]))
-    print(sock.recv(1000))
-except ConnectionError:
-    print(b"")
-"""
-
-
-@AS_ROOT
-def test_query_server_when_another_user_asks_then_nothing_is_answered(
-    tmp_path: Path,
-) -> None:
-    with Owner(program(LISTENS), folder=tmp_path) as owner:
-        owner.told()
-        (address,) = find_runtimes(owner.pid)
-        asked = subprocess.run(
-            [
-                *(sys.executable, "-S", "-c", ASKS),
-                *(address.place[1:], question_frame("status", {}).hex()),
-            ],
-            stdout=subprocess.PIPE,
-            check=True,
-            text=True,
-        )
-        assert ask(address, "status", patience=10).outcome == OK
-        owner.go_on()
-        assert owner.end() == 0
-
-    assert asked.stdout == "b''\n"
 
 
 POSES = """
@@ -319,23 +299,6 @@ def test_client_when_another_user_poses_as_a_runtime_then_asked_nothing() -> Non
             ask(address, "status")
         assert posing.stdin is not None
         posing.stdin.close()
-
-
-def test_runtime_when_another_user_s_then_said_whose(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Owner(program(LISTENS), folder=tmp_path) as owner:
-        owner.told()
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "geteuid", lambda: NOBODY)
-            with pytest.raises(RuntimeUnreachableError, match="and root may query"):
-                find_runtimes(owner.pid)
-            with pytest.raises(
-                RuntimeNotFoundError, match="there are those of others: pid"
-            ):
-                find_runtimes()
-        owner.go_on()
-        assert owner.end() == 0
 
 
 # Addresses.

@@ -212,25 +212,18 @@ def stands_still(frames: tuple[Frame, ...]) -> bool:
     return any(frame.function == Blocked.stand_still.__name__ for frame in frames)
 
 
-def test_loop_when_blocked_then_since_when_and_where(household: Household) -> None:
-    with household.blocked():
-        answer = ask(household.address, "status", patience=0)
-
-        assert answer.outcome == BLOCKED
-        assert answer.value.is_running
-        assert answer.value.is_exact
-        assert answer.value.seconds > 0
-        assert stands_still(answer.value.frames)
-    assert household.names() == ["m1", "m2"]
-
-
-def test_loop_when_blocked_then_many_who_ask_cost_it_one_callback(
+def test_loop_when_blocked_then_since_when_and_where_at_the_cost_of_one_callback(
     household: Household,
 ) -> None:
     requests = household.server._service._requests
     with household.blocked():
         for _ in range(20):
-            assert ask(household.address, "status", patience=0).outcome == BLOCKED
+            answer = ask(household.address, "status", patience=0)
+            assert answer.outcome == BLOCKED
+        assert answer.value.is_running
+        assert answer.value.is_exact
+        assert answer.value.seconds > 0
+        assert stands_still(answer.value.frames)
         assert len(requests._waiting) == 1
         assert not requests._waiting[0].is_wanted
     assert household.names() == ["m1", "m2"]
@@ -312,8 +305,9 @@ def test_logs_when_followed_then_what_is_new_until_nobody_reads(
     ]
 
 
-@pytest.mark.parametrize("as_json", [False, True])
-@pytest.mark.parametrize("pattern", [None, "e$"])
+@pytest.mark.parametrize(
+    ("pattern", "as_json"), [(None, False), ("e$", False), ("e$", True)]
+)
 def test_logs_when_followed_and_lines_are_dropped_then_every_line_is_counted(
     household: Household,
     lines: list[str],
@@ -355,25 +349,6 @@ def test_logs_when_followed_and_lines_are_dropped_then_every_line_is_counted(
         assert printed[1].startswith("(500 lines")
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        ({"actor": "m1"}, "actor takes the id"),
-        ({"after": -1}, "after takes the number"),
-        ({"most": 0}, "most takes 1 to"),
-        ({"most": 5001}, "most takes 1 to"),
-        ({"since": "now"}, "since takes seconds"),
-        ({"newest": 1}, "newest takes true or false"),
-        ({"grep": "x"}, "takes no parameter"),
-    ],
-)
-def test_logs_when_asked_wrongly_then_told_why(
-    options: dict[str, Any], why: str, household: Household
-) -> None:
-    with pytest.raises(ValueError, match=why):
-        ask(household.address, "logs", **options)
-
-
 # What is refused.
 
 
@@ -396,6 +371,13 @@ def test_logs_when_asked_wrongly_then_told_why(
         ("explain", {}, "the id of an actor in hex, not None"),
         ("explain", {"actor": "ab"}, "the id of an actor in hex, not 'ab'"),
         ("explain", {"actor": "00" * 16}, "ActorHandleNotFoundError"),
+        ("logs", {"actor": "m1"}, "actor takes the id"),
+        ("logs", {"after": -1}, "after takes the number"),
+        ("logs", {"most": 0}, "most takes 1 to"),
+        ("logs", {"most": 5001}, "most takes 1 to"),
+        ("logs", {"since": "now"}, "since takes seconds"),
+        ("logs", {"newest": 1}, "newest takes true or false"),
+        ("logs", {"grep": "x"}, "takes no parameter"),
         ("kill", {"actor": 1}, "the id of an actor in hex, not 1"),
         ("kill", {"actor": "00" * 16, "restart": 1}, "restart takes true or false"),
     ],
@@ -409,6 +391,13 @@ def test_question_when_wrong_then_told_why(
     _, outcome, value = answered(sock)
     assert outcome == REFUSED
     assert said in value
+
+
+def test_question_when_it_is_refused_then_the_client_raises_the_reason(
+    household: Household,
+) -> None:
+    with pytest.raises(ValueError, match="takes no parameter 'grep'"):
+        ask(household.address, "logs", grep="x")
 
 
 def test_question_when_of_another_version_then_told_which_this_is(
@@ -450,13 +439,6 @@ def test_query_server_when_full_then_those_in_it_are_served_and_others_later(
     silent = [household.knock() for _ in range(2 * MOST_CONNECTIONS)]
     for sock in silent:
         sock.close()
-
-    assert household.names() == ["m1", "m2"]
-
-
-def test_connection_when_at_once_then_every_one_is_answered(
-    household: Household,
-) -> None:
     with ThreadPoolExecutor(MOST_CONNECTIONS) as asking:
         asked = [asking.submit(household.names) for _ in range(3 * MOST_CONNECTIONS)]
 

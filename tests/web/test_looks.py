@@ -24,6 +24,8 @@ from actorlib._web.looks import (
 )
 
 if TYPE_CHECKING:
+    from helpers.goldens import Golden
+
     from actorlib import ActorInfo
     from actorlib._queries.rows import Status
     from actorlib._web.looks import Shown
@@ -71,10 +73,21 @@ def test_rate_when_calls_were_made_between_two_looks_then_it_counts_those() -> N
     assert rates.cpu("new") is None
 
 
-def test_rate_when_there_was_one_look_then_it_is_unknown() -> None:
-    rates = rates_of((1.0, {"a": Count(100, 2, 1.0)}))
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [Count(100, 2, 1.0)],  # one look
+        [Count(4, 4, None), Count(9, 9, None)],  # nothing is answered
+        [Count(4, 0, None), Count(9, 0, None)],  # no look meets a call
+    ],
+)
+def test_time_of_a_call_when_looks_do_not_tell_it_then_it_is_unknown(
+    counts: list[Count],
+) -> None:
+    rates = rates_of(*((float(at), {"a": count}) for at, count in enumerate(counts)))
 
-    assert rates.calls("a") is rates.cpu("a") is rates.seconds_a_call(["a"]) is None
+    assert rates.seconds_a_call(["a"]) is None
+    assert rates.cpu("a") is None
 
 
 def test_time_when_four_wait_and_two_are_answered_a_second_then_it_is_two_seconds() -> (
@@ -83,18 +96,6 @@ def test_time_when_four_wait_and_two_are_answered_a_second_then_it_is_two_second
     rates = rates_of(*((at, {"a": Count(4 + 2 * at, 4, None)}) for at in range(6)))
 
     assert rates.seconds_a_call(["a"]) == pytest.approx(2.0)
-
-
-def test_time_when_nothing_is_answered_then_it_is_unknown() -> None:
-    rates = rates_of((1.0, {"a": Count(4, 4, None)}), (2.0, {"a": Count(9, 9, None)}))
-
-    assert rates.seconds_a_call(["a"]) is None
-
-
-def test_time_when_no_look_meets_a_call_then_it_is_unknown() -> None:
-    rates = rates_of((1.0, {"a": Count(4, 0, None)}), (2.0, {"a": Count(9, 0, None)}))
-
-    assert rates.seconds_a_call(["a"]) is None
 
 
 def test_rates_when_nobody_looked_for_long_then_they_begin_anew() -> None:
@@ -143,48 +144,34 @@ def test_actors_when_many_are_dead_then_the_latest_are_shown_and_the_rest_counte
     assert [row.name for row in page.actors[:2]] == ["m500", "m104"]
 
 
-def test_actor_when_it_is_a_thread_of_the_program_then_it_has_none_of_its_figures() -> (
-    None
-):
-    usages = {7: Usage("S", 5.0, 1000), 101: Usage("T", 1.0, 50)}
-
-    page = shown(status(actor(1), actor(2, pid=7)), usages)
-
-    own, inline = (row.process for row in page.actors)
-    assert (own.rss, own.is_stopped) == (50, True)
-    assert (inline.rss, inline.cpu) == (None, None)
-    assert page.process.rss == 1000
-
-
-def test_line_when_some_wait_then_each_has_its_reason_and_its_place() -> None:
-    waits = actor(1, state="pending")
-    restarts = actor(2, state="restarting")
+def test_look_at_a_runtime(golden: Golden) -> None:
+    waits, restarts = actor(1, state="pending"), actor(2, state="restarting")
+    inline, busy = actor(3, pid=7), actor(4)
     reasons = {
         waits.actor_id: "Model 'm1' asks GPU=1",
         restarts.actor_id: "Model 'm2' is restarting",
     }
-    line = ("function f: CPU=1", "Model 'm1': GPU=1")
-
-    page = shown(
-        status(waits, restarts, waiting=line, waiting_count=9, reasons=reasons)
+    found = status(
+        waits,
+        restarts,
+        inline,
+        busy,
+        devices=(device(),),
+        waiting=("function f: CPU=1", "Model 'm1': GPU=1"),
+        waiting_count=9,
+        reasons=reasons,
+        running_calls={inline.actor_id: 2, busy.actor_id: 9},
     )
+    usages = {7: Usage("S", 5.0, 1000), 104: Usage("T", 1.0, 50)}
 
-    assert [(row.label, row.asks, row.why) for row in page.line] == [
-        ("function f", "CPU=1", ""),
-        ("Model 'm1'", "GPU=1", "Model 'm1' asks GPU=1"),
-        ("Model 'm2'", "", "Model 'm2' is restarting"),
-    ]
-    assert page.line[1].actor == waits.actor_id
-    assert page.line_left_out == 7
+    look = shown(found, usages)
 
-
-def test_calls_when_some_run_then_no_more_than_are_under_way() -> None:
-    one, other = actor(1), actor(2)
-    running = {one.actor_id: 2, other.actor_id: 9}
-
-    rows = shown(status(one, other, running_calls=running)).actors
-
-    assert [(row.running_calls, row.waiting_calls) for row in rows] == [(2, 1), (3, 0)]
+    rows = {row.name: row for row in look.actors}
+    # A thread of the program has none of its figures.
+    assert (rows["m3"].process.rss, look.process.rss) == (None, 1000)
+    # Not more calls run than are under way.
+    assert (rows["m4"].running_calls, rows["m4"].waiting_calls) == (3, 0)
+    golden.check_value("look.txt", PAGE.encode(look))
 
 
 def test_calls_when_too_many_are_under_way_then_what_runs_is_unknown() -> None:
