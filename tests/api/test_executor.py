@@ -7,27 +7,36 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from concurrent import futures
-from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
 from helpers.actors import running
+from helpers.executed import (
+    count_up_to,
+    double,
+    end_process,
+    fail,
+    gpus,
+    is_imported,
+    make_executor,
+    wait_for,
+)
 
 import actorlib
 from actorlib.exceptions import TaskUnschedulableError, WorkerCrashedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
     from actorlib import Runtime
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
-OPTIONS: Any = {"num_cpus": 2, "num_gpus": 1, "preload": [__name__]}
+OPTIONS: Any = {"num_cpus": 2, "num_gpus": 1, "preload": ["helpers.executed"]}
 
 
 @pytest.fixture(scope="module")
@@ -40,37 +49,6 @@ async def executor(runtime: Runtime) -> AsyncIterator[actorlib.Executor]:
     del runtime
     async with actorlib.Executor() as executor:
         yield executor
-
-
-def double(x: int, *, and_add: int = 0) -> int:
-    return 2 * x + and_add
-
-
-def fail(text: str) -> None:
-    raise LookupError(text)
-
-
-def wait_for(path: str) -> str:
-    Path(f"{path}-{os.getpid()}").touch()
-    while not Path(path).exists():
-        time.sleep(0.001)
-    return path
-
-
-def end_process() -> None:
-    os._exit(3)
-
-
-def gpus() -> list[Any]:
-    return actorlib.get_gpu_ids()
-
-
-def is_imported(name: str) -> bool:
-    return name in sys.modules
-
-
-def count_up_to(most: int) -> Iterator[int]:
-    yield from range(most)
 
 
 async def started(path: Path, count: int) -> None:
@@ -280,10 +258,6 @@ async def test_runtime_when_it_ends_then_futures_fail_and_submit_refuses(
     assert waiting.exception(10) is not None
     with pytest.raises(RuntimeError, match="runtime of this executor"):
         executor.submit(double, 1)
-
-
-def make_executor() -> None:
-    actorlib.Executor()
 
 
 async def test_executor_when_made_in_a_worker_then_it_refuses(
