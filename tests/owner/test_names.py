@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -119,4 +120,5 @@ class Entries(RuleBasedStateMachine):
             assert self.names.find(name, space) is self.names.actors[actor]
 
 
+Entries.TestCase.settings = settings(stateful_step_count=20)
 TestEntries = Entries.TestCase
