@@ -79,33 +79,15 @@ async def test_call_when_made_then_the_engine_gets_it_as_it_was_written(
 ) -> None:
     handle = handle_of(engine)
 
-    handle.add.remote(1, b=2, c=3)
+    refs = [handle.add.remote(1, b=2, c=3), handle.ping.remote()]
+    handle.echo.remote(self=3)  # a parameter that is called so
 
-    assert engine.sent == [Sent(ONE, "add", (1,), {"b": 2, "c": 3})]
-
-
-async def test_call_when_a_parameter_is_called_self_then_it_can_be_named(
-    engine: FakeEngine,
-) -> None:
-    handle_of(engine).echo.remote(self=3)
-
-    assert engine.sent == [Sent(ONE, "echo", (), {"self": 3})]
-
-
-async def test_call_when_made_then_a_ref_at_once(engine: FakeEngine) -> None:
-    ref = handle_of(engine).ping.remote()
-
-    assert isinstance(ref, ObjectRef)
-    assert not ref.done()
-
-
-async def test_call_when_made_several_times_then_in_order(engine: FakeEngine) -> None:
-    handle = handle_of(engine)
-
-    for times in range(3):
-        handle.ping.remote(times)
-
-    assert [sent.args for sent in engine.sent] == [(0,), (1,), (2,)]
+    assert engine.sent == [
+        Sent(ONE, "add", (1,), {"b": 2, "c": 3}),
+        Sent(ONE, "ping", (), {}),
+        Sent(ONE, "echo", (), {"self": 3}),
+    ]
+    assert all(isinstance(ref, ObjectRef) and not ref.done() for ref in refs)
 
 
 @pytest.mark.parametrize(
@@ -140,14 +122,22 @@ async def test_call_when_without_remote_then_type_error_says_how_to_write_it(
 # Looking up.
 
 
-async def test_attribute_when_it_is_a_method_then_an_actor_method(
+async def test_attribute_when_it_is_a_method_then_the_same_actor_method_each_time(
     engine: FakeEngine,
 ) -> None:
-    assert isinstance(handle_of(engine).ping, ActorMethod)
+    handle = handle_of(engine)
+
+    assert isinstance(handle.ping, ActorMethod)
+    assert isinstance(handle._private, ActorMethod)
+    assert handle.ping is handle.ping
+    assert repr(handle.ping) == "<method Model.ping>"
+    assert (hasattr(handle, "ping"), hasattr(handle, "nope")) == (True, False)
+    own = ["_private", "add", "echo", "later", "ping"]
+    assert dir(handle) == sorted([*BUILT_IN, *own])
 
 
 async def test_attribute_when_it_is_set_then_refused(engine: FakeEngine) -> None:
-    handle: Any = ActorHandle(HandlePin(engine, ActorId(b"it"), FACE))
+    handle: Any = handle_of(engine)
 
     with pytest.raises(
         AttributeError, match=r"cannot be set on a handle.*of Model are"
@@ -159,205 +149,95 @@ async def test_attribute_when_it_is_set_then_refused(engine: FakeEngine) -> None
         del handle.ping
 
 
-async def test_attribute_when_read_again_then_the_same_object(
-    engine: FakeEngine,
+@pytest.mark.parametrize(
+    ("name", "offered"),
+    [("nope", None), ("__len__", None), ("_nope", None), ("pnig", "ping")],
+)
+async def test_attribute_when_it_is_no_method_then_a_similar_one_is_offered(
+    engine: FakeEngine, name: str, offered: str | None
 ) -> None:
-    handle = handle_of(engine)
-
-    assert handle.ping is handle.ping
-
-
-async def test_attribute_when_private_then_it_is_a_method_too(
-    engine: FakeEngine,
-) -> None:
-    assert isinstance(handle_of(engine)._private, ActorMethod)
-
-
-@pytest.mark.parametrize("name", ["nope", "__len__", "_nope"])
-async def test_attribute_when_it_is_no_method_then_attribute_error_names_both(
-    engine: FakeEngine, name: str
-) -> None:
-    with pytest.raises(AttributeError, match=f"Model has no method '{name}'"):
+    with pytest.raises(AttributeError, match=f"Model has no method '{name}'") as caught:
         getattr(handle_of(engine), name)
 
-
-async def test_attribute_when_misspelt_then_the_right_one_is_offered(
-    engine: FakeEngine,
-) -> None:
-    with pytest.raises(AttributeError, match="did you mean 'ping'"):
-        handle_of(engine).pnig  # noqa: B018  # reading it is the test
+    assert ("did you mean" in str(caught.value)) is (offered is not None)
+    assert offered is None or f"did you mean '{offered}'" in str(caught.value)
 
 
-async def test_attribute_when_nothing_is_near_then_nothing_is_offered(
-    engine: FakeEngine,
-) -> None:
-    with pytest.raises(AttributeError) as caught:
-        handle_of(engine).zzzzzz  # noqa: B018  # reading it is the test
-
-    assert "did you mean" not in str(caught.value)
-
-
-async def test_attribute_when_asked_whether_it_is_there_then_the_truth(
-    engine: FakeEngine,
-) -> None:
-    handle = handle_of(engine)
-
-    assert (hasattr(handle, "ping"), hasattr(handle, "nope")) == (True, False)
-
-
-# Showing and comparing.
-
-
-async def test_dir_when_asked_then_the_methods_of_the_class(
-    engine: FakeEngine,
-) -> None:
-    own = ["_private", "add", "echo", "later", "ping"]
-    assert dir(handle_of(engine)) == sorted([*BUILT_IN, *own])
-
-
-async def test_repr_when_a_handle_then_class_and_id(engine: FakeEngine) -> None:
-    assert repr(handle_of(engine)) == "Actor(Model, 01ab)"
-
-
-async def test_repr_when_a_method_then_class_and_name(engine: FakeEngine) -> None:
-    assert repr(handle_of(engine).ping) == "<method Model.ping>"
-
-
-async def test_equality_when_of_one_actor_then_equal_with_one_hash(
+async def test_equality_when_compared_then_handles_of_one_actor_are_equal(
     engine: FakeEngine,
 ) -> None:
     left, right = handle_of(engine), handle_of(engine)
 
+    assert repr(left) == "Actor(Model, 01ab)"
     assert left == right
     assert len({left, right}) == 1
-
-
-async def test_equality_when_of_two_actors_then_different(engine: FakeEngine) -> None:
-    assert handle_of(engine) != handle_of(engine, TWO)
-
-
-@pytest.mark.parametrize("other", [None, ONE, "Actor(Model, 01ab)", 1])
-async def test_equality_when_compared_with_something_else_then_different(
-    engine: FakeEngine, other: object
-) -> None:
-    assert handle_of(engine) != other
-
-
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
-async def test_copy_when_a_handle_then_the_same_and_no_further_holder(
-    engine: FakeEngine, copied: Callable[[object], object]
-) -> None:
-    handle = handle_of(engine)
-
-    assert copied(handle) is handle
-    assert engine.holders[ONE] == 1
-
-
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
-async def test_copy_when_a_method_then_it_still_calls(
-    engine: FakeEngine, copied: Callable[[Any], Any]
-) -> None:
-    method = copied(handle_of(engine).ping)
-
-    method.remote(3)
-
-    assert engine.sent == [Sent(ONE, "ping", (3,), {})]
+    assert left != handle_of(engine, TWO)
+    for other in (None, ONE, "Actor(Model, 01ab)", 1):
+        assert left != other
 
 
 # Holding.
 
 
-@pytest.mark.usefixtures("no_collector")
-async def test_hold_when_the_handle_goes_then_it_is_released_at_once(
-    engine: FakeEngine,
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+async def test_copy_when_made_then_the_same_handle_or_a_method_that_calls(
+    engine: FakeEngine, copied: Callable[[Any], Any]
 ) -> None:
     handle = handle_of(engine)
-    handle.ping.remote()
-    assert engine.holders == {ONE: 1}
 
-    del handle
-
-    assert engine.holders == {}
-
-
-@pytest.mark.usefixtures("no_collector")
-async def test_hold_when_a_method_is_kept_then_the_actor_is(engine: FakeEngine) -> None:
-    method = handle_of(engine).ping
-    assert engine.holders == {ONE: 1}
-
-    del method
-
-    assert engine.holders == {}
+    assert copied(handle) is handle
+    assert engine.holders[ONE] == 1
+    copied(handle.ping).remote(3)
+    assert engine.sent == [Sent(ONE, "ping", (3,), {})]
 
 
 @pytest.mark.usefixtures("no_collector")
-async def test_hold_when_two_handles_of_one_actor_then_each_counts(
+async def test_hold_when_the_last_handle_or_method_goes_then_released_at_once(
     engine: FakeEngine,
 ) -> None:
     left, right = handle_of(engine), handle_of(engine)
+    left.ping.remote()
+    assert not hasattr(left, "pnig")
     assert engine.holders == {ONE: 2}
 
     del left
     assert engine.holders == {ONE: 1}
-
+    method = right.ping
     del right
-    assert engine.holders == {}
-
-
-@pytest.mark.usefixtures("no_collector")
-async def test_hold_when_a_misspelt_method_was_asked_for_then_released_all_the_same(
-    engine: FakeEngine,
-) -> None:
-    handle = handle_of(engine)
-    assert not hasattr(handle, "pnig")
-
-    del handle
-
+    assert engine.holders == {ONE: 1}
+    del method
     assert engine.holders == {}
 
 
 # Being ready, and the end.
 
 
-async def test_await_when_the_actor_is_ready_then_the_handle(
+async def test_await_when_ready_then_the_handle_and_when_dead_then_why(
     engine: FakeEngine,
 ) -> None:
-    handle = handle_of(engine)
-
-    assert await handle is handle
-
-
-async def test_await_when_the_actor_died_then_raises_why(engine: FakeEngine) -> None:
+    handle, dead = handle_of(engine), handle_of(engine, TWO)
     never = asyncio.get_running_loop().create_future()
     never.set_exception(ActorDiedError("no", exit=Exit(cause="failed to start")))
-    engine.readiness[ONE] = never
+    engine.readiness[TWO] = never
 
+    assert await handle is handle
     with pytest.raises(ActorDiedError):
-        await handle_of(engine)
+        await dead
 
 
-async def test_block_when_entered_then_gives_the_handle(engine: FakeEngine) -> None:
-    handle = handle_of(engine)
-
-    async with handle as entered:
-        assert entered is handle
-
-
-async def test_block_when_left_then_the_actor_is_ended(engine: FakeEngine) -> None:
-    async with handle_of(engine):
-        assert engine.ended == []
-
-    assert engine.ended == [(ONE, "end")]
-
-
-async def test_block_when_left_by_an_exception_then_the_actor_is_killed(
+async def test_block_when_left_then_ended_and_when_by_an_exception_then_killed(
     engine: FakeEngine,
 ) -> None:
-    with pytest.raises(KeyError):
-        async with handle_of(engine):
-            raise KeyError
+    handle = handle_of(engine)
+    async with handle as entered:
+        assert entered is handle
+        assert engine.ended == []
+    assert engine.ended == [(ONE, "end")]
 
-    assert engine.ended == [(ONE, "kill")]
+    with pytest.raises(KeyError):
+        async with handle_of(engine, TWO):
+            raise KeyError
+    assert engine.ended[1:] == [(TWO, "kill")]
 
 
 # Travelling.
@@ -369,109 +249,53 @@ async def test_block_when_left_by_an_exception_then_the_actor_is_killed(
 async def test_pickle_when_it_does_not_travel_then_type_error_says_how_it_does(
     engine: FakeEngine, wrap: Callable[[Any], object]
 ) -> None:
+    with collecting_ids(engine):
+        pass  # what has travelled before does not matter
+
     with pytest.raises(TypeError, match="argument or a result"):
         pickle.dumps(wrap(handle_of(engine)))
 
 
-async def test_pickle_when_it_travels_then_its_actor_is_noted(
-    engine: FakeEngine,
-) -> None:
-    one, two = handle_of(engine), handle_of(engine, TWO)
-
-    with collecting_ids(engine) as found:
-        pickle.dumps([one, {"a": two}])
-
-    assert found == [ONE, TWO]
-
-
-async def test_pickle_when_one_handle_is_there_twice_then_noted_once(
-    engine: FakeEngine,
-) -> None:
-    handle = handle_of(engine)
-
-    with collecting_ids(engine) as found:
-        pickle.dumps([handle, handle])
-
-    assert found == [ONE]
-
-
-async def test_pickle_when_it_belongs_to_another_engine_then_value_error(
-    engine: FakeEngine,
-) -> None:
-    handle = handle_of(engine)
-    other = FakeEngine()
-    other.context = RuntimeContext(job_id="another")
-
-    with collecting_ids(other), pytest.raises(ValueError, match="another runtime"):
-        pickle.dumps(handle)
-
-
-async def test_pickle_when_of_another_engine_of_the_runtime_then_it_travels(
-    engine: FakeEngine,
-) -> None:
-    with collecting_ids(FakeEngine()) as found:
-        pickle.dumps(handle_of(engine))
-
-    assert found == [ONE]
-
-
-async def test_collecting_when_it_is_over_then_handles_do_not_travel_any_more(
-    engine: FakeEngine,
-) -> None:
-    with collecting_ids(engine):
-        pass
-
-    with pytest.raises(TypeError):
-        pickle.dumps(handle_of(engine))
-
-
-async def test_collecting_when_one_is_inside_another_then_each_has_its_own(
+async def test_pickle_when_handles_travel_then_each_is_noted_once_by_the_innermost(
     engine: FakeEngine,
 ) -> None:
     one, two = handle_of(engine), handle_of(engine, TWO)
 
     with collecting_ids(engine) as outer:
-        with collecting_ids(engine) as inner:
+        with collecting_ids(FakeEngine()) as inner:  # of the same runtime
             pickle.dumps(two)
-        pickle.dumps(one)
+        pickle.dumps([one, {"a": two}, one])
 
-    assert (outer, inner) == ([ONE], [TWO])
+    assert (outer, inner) == ([ONE, TWO], [TWO])
+
+
+async def test_pickle_when_it_belongs_to_another_engine_then_value_error(
+    engine: FakeEngine,
+) -> None:
+    other = FakeEngine()
+    other.context = RuntimeContext(job_id="another")
+
+    with collecting_ids(other), pytest.raises(ValueError, match="another runtime"):
+        pickle.dumps(handle_of(engine))
 
 
 async def test_load_when_it_travelled_then_it_is_of_this_process_and_one_more_holder(
     running: FakeEngine,
 ) -> None:
     handle = handle_of(running)
-    with collecting_ids(running):
-        data = pickle.dumps(handle)
+    with collecting_ids(running) as found:
+        data = pickle.dumps([handle, handle.ping])
 
-    loaded = pickle.loads(data)
+    loaded, method = pickle.loads(data)
 
     assert loaded == handle
     assert pin_of(loaded).engine is running
-    assert running.holders == {ONE: 2}
-
-
-async def test_load_when_it_travelled_then_it_knows_its_methods(
-    running: FakeEngine,
-) -> None:
-    with collecting_ids(running):
-        data = pickle.dumps(handle_of(running))
-
-    loaded = pickle.loads(data)
-
+    assert running.holders == {ONE: 3}
+    assert set(found) == {ONE}
+    method.remote(3)
+    assert running.sent == [Sent(ONE, "ping", (3,), {})]
     with pytest.raises(AttributeError, match="did you mean 'ping'"):
         loaded.pnig  # noqa: B018  # reading it is the test
-
-
-async def test_load_when_a_method_travelled_then_it_calls(running: FakeEngine) -> None:
-    with collecting_ids(running) as found:
-        data = pickle.dumps(handle_of(running).ping)
-
-    pickle.loads(data).remote(3)
-
-    assert found == [ONE]
-    assert running.sent == [Sent(ONE, "ping", (3,), {})]
 
 
 async def test_load_when_no_runtime_is_there_then_runtime_error(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 import cloudpickle
 import pytest
@@ -89,42 +89,21 @@ def running(engine: FakeEngine) -> Iterator[FakeEngine]:
 # Decorating.
 
 
-def test_remote_when_bare_then_it_asks_for_nothing() -> None:
-    @actorlib.remote
-    class Bare:
-        pass
-
-    assert isinstance(Bare, ActorClass)
-    assert Bare._options == ActorOptions()
+def asked(cls: object) -> ActorOptions:
+    """The options of an actor class."""
+    return interface_and_options(cast("Any", cls))[1]
 
 
-def test_remote_when_given_options_then_they_are_kept() -> None:
-    assert Model._options == ActorOptions(num_gpus=0.5)
-
-
-def test_remote_when_called_as_a_function_then_the_class_stays_usable() -> None:
-    assert isinstance(Decorated, ActorClass)
-    assert Plain(3).size == 3
-
-
-def test_remote_when_called_with_options_and_then_the_class_then_as_decorated() -> None:
-    made = actorlib.remote(num_cpus=2)(Plain)
-
-    assert isinstance(made, ActorClass)
-    assert made._options == ActorOptions(num_cpus=2)
-
-
-def test_remote_when_one_decorator_is_used_twice_then_two_actor_classes() -> None:
+def test_remote_when_given_a_class_in_any_way_then_an_actor_class_of_it() -> None:
     decorate = actorlib.remote(num_cpus=2)
+    several = [decorate(Plain), decorate(Base)]
 
-    assert repr([decorate(Plain), decorate(Base)]) == (
-        "[ActorClass(Plain), ActorClass(Base)]"
-    )
-
-
-def test_remote_when_empty_brackets_then_type_error_says_how_to_write_it() -> None:
-    with pytest.raises(TypeError, match="without brackets"):
-        actorlib.remote()
+    assert isinstance(Decorated, ActorClass)
+    assert asked(Decorated) == ActorOptions()
+    assert asked(Model) == ActorOptions(num_gpus=0.5)
+    assert repr(several) == "[ActorClass(Plain), ActorClass(Base)]"
+    assert asked(several[0]) == ActorOptions(num_cpus=2)
+    assert Plain(3).size == 3  # it stays usable
 
 
 @actorlib.remote
@@ -139,27 +118,27 @@ def shown(value: object) -> str:
 @pytest.mark.parametrize(
     "given", [len, function_too, 5, None, "Model", Plain(), Model], ids=shown
 )
-def test_remote_when_given_no_class_then_type_error(given: object) -> None:
+def test_remote_when_given_no_class_then_type_error(given: Any) -> None:
     with pytest.raises(TypeError, match="class"):
         actorlib.remote(given)
+    if not isinstance(given, str | Plain):
+        with pytest.raises(TypeError, match="class"):
+            actorlib.remote(num_cpus=1)(given)
 
 
-@pytest.mark.parametrize("given", [len, function_too, 5, None, Model], ids=shown)
-def test_remote_when_options_are_followed_by_no_class_then_type_error(
-    given: Any,
+@pytest.mark.parametrize(
+    ("args", "options", "words"),
+    [
+        ((), {}, "without brackets"),
+        ((Plain,), {"num_cpus": 1}, "by name"),
+        ((Plain, Base), {}, "by name"),
+    ],
+)
+def test_remote_when_misused_then_type_error_says_how_to_write_it(
+    args: tuple[Any, ...], options: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(TypeError, match="class"):
-        actorlib.remote(num_cpus=1)(given)
-
-
-def test_remote_when_given_a_class_and_options_then_type_error() -> None:
-    with pytest.raises(TypeError, match="by name"):
-        actorlib.remote(Plain, num_cpus=1)
-
-
-def test_remote_when_given_two_classes_then_type_error() -> None:
-    with pytest.raises(TypeError, match="by name"):
-        actorlib.remote(Plain, Base)
+    with pytest.raises(TypeError, match=words):
+        actorlib.remote(*args, **options)
 
 
 @pytest.mark.parametrize(
@@ -177,43 +156,30 @@ def test_remote_when_an_option_is_unknown_then_refused_before_any_class(
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "error", "words"),
     [
-        {"num_cpus": -1},
-        {"num_gpus": -0.5},
-        {"memory": -1},
-        {"resources": {"lane": -1}},
-        {"resources": {"GPU": 1}},
+        ({"num_cpus": -1}, ValueError, "num_cpus"),
+        ({"num_gpus": -0.5}, ValueError, "num_gpus"),
+        ({"memory": -1}, ValueError, "memory"),
+        ({"resources": {"lane": -1}}, ValueError, "resources"),
+        ({"resources": {"GPU": 1}}, ValueError, "resources"),
+        ({"num_cpus": "1"}, TypeError, "num_cpus"),
+        ({"num_cpu": 1}, ValueError, "Did you mean num_cpus="),
     ],
     ids=repr,
 )
-def test_options_when_a_value_is_wrong_then_value_error(
-    options: dict[str, Any],
+def test_options_when_one_is_wrong_then_refused(
+    options: dict[str, Any], error: type[Exception], words: str
 ) -> None:
-    with pytest.raises(ValueError, match=next(iter(options))):
+    with pytest.raises(error, match=words):
         Model.options(**options)
-
-
-def test_options_when_a_quantity_is_a_text_then_type_error() -> None:
-    with pytest.raises(TypeError, match="num_cpus"):
-        Model.options(num_cpus="1")  # type: ignore[typeddict-item]
-
-
-def test_options_when_a_name_is_unknown_then_value_error() -> None:
-    with pytest.raises(ValueError, match="Did you mean num_cpus="):
-        Model.options(num_cpu=1)  # type: ignore[call-arg]
-
-
-def test_options_when_given_then_the_first_class_keeps_its_own() -> None:
-    Model.options(num_gpus=1)
-
-    assert Model._options == ActorOptions(num_gpus=0.5)
 
 
 def test_options_when_chained_then_what_was_given_before_stays() -> None:
     made = Model.options(num_cpus=1).options(memory=7)
 
-    assert made._options == ActorOptions(num_gpus=0.5, num_cpus=1, memory=7)
+    assert asked(made) == ActorOptions(num_gpus=0.5, num_cpus=1, memory=7)
+    assert asked(Model) == ActorOptions(num_gpus=0.5)
 
 
 # Other actors, as wishes.
@@ -227,46 +193,30 @@ def handle(engine: FakeEngine, number: int) -> ActorHandle[Any]:
 FIRST, SECOND = bytes([1]) * 12, bytes([2]) * 12
 
 
-async def test_options_when_given_handles_then_ids_are_kept_and_no_handle(
+async def test_options_when_given_handles_then_their_ids_are_kept(
     engine: FakeEngine,
 ) -> None:
     first, second = handle(engine, 1), handle(engine, 2)
 
     made = Model.options(near=first, apart_from=[second])
-    several = Model.options(apart_from=(first, second))
+    several = asked(Model.options(apart_from=(first, second)))
+    alone = asked(Model.options(apart_from=first))
 
-    assert made._options.near_to == (FIRST,)
-    assert made._options.apart == (SECOND,)
-    assert several._options.apart == (FIRST, SECOND)
-    assert Model.options(apart_from=first)._options.apart == (FIRST,)
-
-
-async def test_remote_when_given_handles_then_as_by_options(engine: FakeEngine) -> None:
-    first = handle(engine, 1)
-
-    made = actorlib.remote(num_gpus=1, near=first)(Plain)
-
-    assert made._options.near_to == (FIRST,)
-
-
-async def test_options_when_chained_then_wishes_stay_until_they_are_taken_back(
-    engine: FakeEngine,
-) -> None:
-    made = Model.options(near=handle(engine, 1)).options(num_gpus=1)
-
-    assert made._options.near_to == (FIRST,)
-    assert made.options(near=None)._options == ActorOptions(num_gpus=1)
-
-
-@pytest.mark.parametrize("nobody", [[], (), None], ids=repr)
-def test_options_when_apart_from_nobody_then_no_wish(nobody: Any) -> None:
-    assert Model.options(apart_from=nobody)._options.apart == ()
+    assert (asked(made).near_to, asked(made).apart) == ((FIRST,), (SECOND,))
+    assert (several.apart, alone.apart) == ((FIRST, SECOND), (FIRST,))
+    assert asked(actorlib.remote(num_gpus=1, near=first)(Plain)).near_to == (FIRST,)
+    assert asked(made.options(num_gpus=1)).near_to == (FIRST,)
+    taken_back = made.options(num_gpus=1, near=None, apart_from=None)
+    assert asked(taken_back) == ActorOptions(num_gpus=1)
+    assert asked(pickle.loads(pickle.dumps(made))) == asked(made)
+    for nobody in ([], ()):
+        assert asked(Model.options(apart_from=nobody)).apart == ()
 
 
 @pytest.mark.parametrize("name", ["near", "apart_from"])
 @pytest.mark.parametrize(
     "given",
-    ["Actor(Model, 01)", 1, b"1", Model, Plain(), [1], {"a": 1}, object, [FIRST]],
+    ["Actor(Model, 01)", 1, b"1", Plain(), {"a": 1}, [FIRST], (FIRST,)],
     ids=shown,
 )
 def test_options_when_a_neighbour_is_no_handle_then_type_error_names_it(
@@ -278,93 +228,39 @@ def test_options_when_a_neighbour_is_no_handle_then_type_error_names_it(
     assert repr(given) in str(told.value)
 
 
-@pytest.mark.parametrize("name", ["near", "apart_from"])
-def test_options_when_a_neighbour_is_an_id_then_type_error(name: str) -> None:
-    with pytest.raises(TypeError, match=f"{name} takes the handle of an actor"):
-        Model.options(**{name: (FIRST,)})  # type: ignore[typeddict-item]
-
-
-async def test_options_when_near_is_given_several_then_type_error(
+async def test_options_when_near_is_given_several_or_a_method_then_type_error(
     engine: FakeEngine,
 ) -> None:
-    for several in ([handle(engine, 1)], (handle(engine, 1), handle(engine, 2))):
+    first, second = handle(engine, 1), handle(engine, 2)
+    for given in ([first], (first, second), first.ping):
         with pytest.raises(TypeError, match="near takes the handle of an actor"):
-            Model.options(near=several)
-
-
-async def test_options_when_a_method_is_given_for_its_actor_then_type_error(
-    engine: FakeEngine,
-) -> None:
-    with pytest.raises(TypeError, match="near takes the handle of an actor"):
-        Model.options(near=handle(engine, 1).ping)
-
-
-async def test_pickle_when_wishes_were_given_then_they_travel(
-    engine: FakeEngine,
-) -> None:
-    made = Model.options(near=handle(engine, 1), device="0", placement="spread")
-
-    assert pickle.loads(pickle.dumps(made))._options == made._options
-
-
-async def test_plan_of_when_options_were_given_then_the_face_and_those(
-    engine: FakeEngine,
-) -> None:
-    made = Model.options(near=handle(engine, 1), accelerator_type="H100")
-
-    interface, options = interface_and_options(made)
-    assert interface.class_name == "Model"
-    assert options == made._options
+            Model.options(near=given)
 
 
 # Not a class any more, and still like one.
 
 
-def test_actor_class_when_called_then_type_error_names_remote() -> None:
+def test_actor_class_when_called_or_inherited_from_then_refused() -> None:
     with pytest.raises(TypeError, match=r"directly: write Model\.remote\("):
         Model(3)
-
-
-def test_actor_class_when_inherited_from_then_type_error_says_what_to_decorate() -> (
-    None
-):
     with pytest.raises(TypeError, match="decorate the derived class"):
 
         class Derived(Model):  # type: ignore[valid-type, misc]
             pass
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("limit", 5), ("names", ["a", "b"]), ("Config", None)]
-)
-def test_actor_class_when_a_class_attribute_is_read_then_it_is_that_of_the_class(
-    name: str, value: object
-) -> None:
-    found = getattr(Model, name)
-
-    assert found == value or found.depth == 3
-
-
-def test_actor_class_when_a_static_method_is_called_then_it_runs_here() -> None:
-    assert Model.double(21) == 42
-
-
-def test_actor_class_when_a_factory_is_called_then_a_plain_instance() -> None:
+def test_actor_class_when_attributes_are_read_then_those_of_the_class() -> None:
     made = Model.make(3)
 
+    assert (Model.limit, Model.names, Model.Config.depth) == (5, ["a", "b"], 3)
+    assert Model.double(21) == 42
     assert not isinstance(made, ActorHandle)
-    assert made.ping(2) == 6
-
-
-def test_actor_class_when_a_method_names_it_then_it_finds_the_attributes_of_all_bases() -> (  # noqa: E501  # one behaviour, one name
-    None
-):
-    assert Model.make(3).limits() == (5, ["a", "b"], 4)
-
-
-def test_actor_class_when_an_attribute_is_missing_then_attribute_error() -> None:
+    assert (made.ping(2), made.limits()) == (6, (5, ["a", "b"], 4))
     with pytest.raises(AttributeError, match="pnig"):
         Model.pnig  # noqa: B018  # reading it is the test
+    assert (Model.__name__, Model.__qualname__) == ("Model", "Model")
+    assert (Model.__module__, Model.__doc__) == (__name__, "Says what it is.")
+    assert repr(Model) == "ActorClass(Model)"
 
 
 def test_actor_class_when_optional_in_an_annotation_then_it_stands_there() -> None:
@@ -375,43 +271,12 @@ def test_actor_class_when_optional_in_an_annotation_then_it_stands_there() -> No
     assert get_args(made | int | str) == (Model, int, str)
 
 
-def test_actor_class_when_listed_then_its_methods_and_its_own() -> None:
+def test_actor_class_when_listed_then_its_methods_and_nothing_of_the_runtime() -> None:
+    own = ["double", "inherited", "later", "limits", "make", "ping"]
     public = [name for name in dir(Model) if not name.startswith("_")]
 
-    assert public == [
-        "double",
-        "inherited",
-        "later",
-        "limits",
-        "make",
-        "options",
-        "ping",
-        "remote",
-        "spawn",
-    ]
-
-
-def test_actor_class_when_listed_then_nothing_of_the_runtime() -> None:
+    assert public == sorted([*own, "options", "remote", "spawn"])
     assert {"_options", "_origin", "_interface"}.isdisjoint(dir(Model))
-
-
-def test_actor_class_when_shown_then_its_name() -> None:
-    assert repr(Model) == "ActorClass(Model)"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("__name__", "Model"),
-        ("__qualname__", "Model"),
-        ("__module__", __name__),
-        ("__doc__", "Says what it is."),
-    ],
-)
-def test_actor_class_when_asked_who_it_is_then_as_the_class(
-    name: str, value: str
-) -> None:
-    assert getattr(Model, name) == value
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
@@ -443,34 +308,18 @@ async def test_create_when_arguments_do_not_fit_then_type_error_and_nothing_is_m
     assert running.created == []
 
 
-async def test_create_when_made_then_a_handle_of_the_engines_id(
-    running: FakeEngine,
-) -> None:
-    handle = Model.remote(3, name="m")
-
-    assert repr(handle) == "Actor(Model, 01)"
-    assert len(running.created) == 1
-
-
 async def test_create_when_made_then_the_engine_knows_all_it_takes(
     running: FakeEngine,
 ) -> None:
+    handle = Model.remote(1)
     Model.options(num_cpus=1).remote(3, name="m")
 
-    (spec,) = running.created
-    assert (spec.args, spec.kwargs) == ((3,), {"name": "m"})
-    assert spec.options == ActorOptions(num_gpus=0.5, num_cpus=1)
-    assert spec.interface.class_name == "Model"
-    assert class_of(spec.source) is class_of(Model)
-
-
-async def test_create_when_options_differ_then_the_source_is_the_same(
-    running: FakeEngine,
-) -> None:
-    Model.remote(1)
-    Model.options(num_cpus=1).remote(2)
-
     first, second = running.created
+    assert repr(handle) == "Actor(Model, 01)"
+    assert (second.args, second.kwargs) == ((3,), {"name": "m"})
+    assert second.options == ActorOptions(num_gpus=0.5, num_cpus=1)
+    assert second.interface.class_name == "Model"
+    assert class_of(second.source) is class_of(Model)
     assert first.source is second.source
 
 
@@ -479,23 +328,9 @@ async def test_create_when_options_differ_then_the_source_is_the_same(
 
 def test_pickle_when_a_module_has_it_then_it_is_the_very_same() -> None:
     assert pickle.loads(pickle.dumps(Model)) is Model
-
-
-def test_pickle_when_a_module_has_it_then_nothing_of_the_class_is_in_the_bytes() -> (
-    None
-):
-    assert b"inherited" not in cloudpickle.dumps(Model)
-
-
-def test_pickle_when_it_is_inside_another_class_then_it_is_the_very_same() -> None:
     assert pickle.loads(pickle.dumps(Outer.Inner)) is Outer.Inner
-
-
-def test_pickle_when_the_module_has_it_by_another_name_then_it_makes_the_same_class() -> (  # noqa: E501  # one behaviour, one name
-    None
-):
-    loaded = pickle.loads(pickle.dumps(Decorated))
-
+    assert b"inherited" not in cloudpickle.dumps(Model)
+    loaded = pickle.loads(pickle.dumps(Decorated))  # which has another name there
     assert isinstance(loaded, ActorClass)
     assert class_of(loaded) is Plain
 
@@ -503,31 +338,12 @@ def test_pickle_when_the_module_has_it_by_another_name_then_it_makes_the_same_cl
 def test_pickle_when_options_were_given_then_they_travel() -> None:
     loaded = pickle.loads(pickle.dumps(Model.options(num_cpus=3)))
 
-    assert loaded._options == ActorOptions(num_gpus=0.5, num_cpus=3)
+    assert asked(loaded) == ActorOptions(num_gpus=0.5, num_cpus=3)
     assert class_of(loaded) is class_of(Model)
-
-
-def test_pickle_when_options_were_given_then_the_origin_is_the_very_same() -> None:
-    loaded = pickle.loads(pickle.dumps(Model.options(num_cpus=3)))
-
-    assert loaded._origin is Model
 
 
 def test_pickle_when_the_class_is_local_then_it_travels_by_value() -> None:
     @actorlib.remote(num_cpus=1)
-    class Local:
-        def ping(self) -> str:
-            return "pong"
-
-    loaded = cloudpickle.loads(cloudpickle.dumps(Local))
-
-    assert repr(loaded) == "ActorClass(Local)"
-    assert loaded._options == ActorOptions(num_cpus=1)
-    assert class_of(loaded)().ping() == "pong"
-
-
-def test_pickle_when_a_local_class_names_itself_then_it_can_be_loaded() -> None:
-    @actorlib.remote
     class Local:
         depth = 3
 
@@ -536,8 +352,6 @@ def test_pickle_when_a_local_class_names_itself_then_it_can_be_loaded() -> None:
 
     loaded = cloudpickle.loads(cloudpickle.dumps(Local))
 
+    assert repr(loaded) == "ActorClass(Local)"
+    assert asked(loaded) == ActorOptions(num_cpus=1)
     assert class_of(loaded)().own() == 3
-
-
-async def test_class_of_when_the_class_itself_was_pickled_then_it_is_that() -> None:
-    assert class_of(Plain) is Plain

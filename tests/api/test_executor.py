@@ -7,27 +7,36 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from concurrent import futures
-from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
 from helpers.actors import running
+from helpers.executed import (
+    count_up_to,
+    double,
+    end_process,
+    fail,
+    gpus,
+    is_imported,
+    make_executor,
+    wait_for,
+)
 
 import actorlib
 from actorlib.exceptions import TaskUnschedulableError, WorkerCrashedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
     from actorlib import Runtime
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
-OPTIONS: Any = {"num_cpus": 2, "num_gpus": 1, "preload": [__name__]}
+OPTIONS: Any = {"num_cpus": 2, "num_gpus": 1, "preload": ["helpers.executed"]}
 
 
 @pytest.fixture(scope="module")
@@ -42,37 +51,6 @@ async def executor(runtime: Runtime) -> AsyncIterator[actorlib.Executor]:
         yield executor
 
 
-def double(x: int, *, and_add: int = 0) -> int:
-    return 2 * x + and_add
-
-
-def fail(text: str) -> None:
-    raise LookupError(text)
-
-
-def wait_for(path: str) -> str:
-    Path(f"{path}-{os.getpid()}").touch()
-    while not Path(path).exists():
-        time.sleep(0.001)
-    return path
-
-
-def end_process() -> None:
-    os._exit(3)
-
-
-def gpus() -> list[Any]:
-    return actorlib.get_gpu_ids()
-
-
-def is_imported(name: str) -> bool:
-    return name in sys.modules
-
-
-def count_up_to(most: int) -> Iterator[int]:
-    yield from range(most)
-
-
 async def started(path: Path, count: int) -> None:
     """Waits until so many processes wait for a file."""
     while len(list(path.parent.glob(f"{path.name}-*"))) < count:  # noqa: ASYNC110
@@ -82,30 +60,16 @@ async def started(path: Path, count: int) -> None:
 async def test_submit_when_it_has_arguments_then_the_future_has_the_result(
     executor: actorlib.Executor,
 ) -> None:
+    factor = 3
     future = executor.submit(double, 20, and_add=2)
+    closure = executor.submit(lambda x: factor * x, 14)
+    failing = executor.submit(fail, "no key")
 
     assert isinstance(future, futures.Future)
     assert await asyncio.wrap_future(future) == 42
-
-
-async def test_submit_when_the_function_is_a_closure_then_it_runs(
-    executor: actorlib.Executor,
-) -> None:
-    factor = 3
-
-    def multiply(x: int) -> int:
-        return factor * x
-
-    future = executor.submit(multiply, 14)
-
-    assert await asyncio.wrap_future(future) == 42
-
-
-async def test_submit_when_the_function_raises_then_the_future_does(
-    executor: actorlib.Executor,
-) -> None:
+    assert await asyncio.wrap_future(closure) == 42
     with pytest.raises(LookupError, match="no key"):
-        await asyncio.wrap_future(executor.submit(fail, "no key"))
+        await asyncio.wrap_future(failing)
 
 
 @pytest.mark.parametrize(
@@ -168,6 +132,7 @@ async def test_calls_when_more_are_submitted_then_as_many_run_as_max_workers(
         await started(path, 1)
 
         assert one.running()
+        assert not one.cancel()
         assert not other.running()
         assert other.cancel()
         path.touch()
@@ -175,58 +140,38 @@ async def test_calls_when_more_are_submitted_then_as_many_run_as_max_workers(
     assert other.cancelled()
 
 
-async def test_call_when_it_runs_then_it_cannot_be_cancelled(
-    executor: actorlib.Executor, tmp_path: Path
-) -> None:
-    path = tmp_path / "go"
-    future = executor.submit(wait_for, str(path))
-    await started(path, 1)
-
-    assert not future.cancel()
-    path.touch()
-    assert await asyncio.wrap_future(future) == str(path)
-
-
-async def test_executor_when_it_asks_for_a_gpu_then_its_calls_have_it(
+async def test_executor_when_it_asks_for_devices_and_modules_then_its_calls_have_them(
     runtime: Runtime,
 ) -> None:
     del runtime
-    async with actorlib.Executor(num_gpus=0.5) as executor:
+    async with actorlib.Executor(num_gpus=0.5, preload=["colorsys"]) as executor:
         assert await asyncio.wrap_future(executor.submit(gpus)) == [0]
-
-
-async def test_executor_when_it_asks_for_too_much_then_its_calls_fail(
-    runtime: Runtime,
-) -> None:
-    del runtime
+        assert await asyncio.wrap_future(executor.submit(is_imported, "colorsys"))
     async with actorlib.Executor(num_gpus=4) as executor:
         with pytest.raises(TaskUnschedulableError):
             await asyncio.wrap_future(executor.submit(double, 1))
 
 
-async def test_preload_when_it_is_given_then_workers_have_the_modules(
-    runtime: Runtime,
-) -> None:
-    del runtime
-    async with actorlib.Executor(preload=["colorsys"]) as executor:
-        assert await asyncio.wrap_future(executor.submit(is_imported, "colorsys"))
-
-
-@pytest.mark.parametrize("chunksize", [1, 3, 100])
-@pytest.mark.parametrize("buffersize", [None, 1, 4])
+@pytest.mark.parametrize(
+    ("chunksize", "buffersize"), [(1, None), (1, 1), (3, 4), (100, None), (3, 1)]
+)
 async def test_map_when_it_is_read_then_results_come_in_order(
     executor: actorlib.Executor, chunksize: int, buffersize: int | None
 ) -> None:
+    sizes: Any = {"chunksize": chunksize, "buffersize": buffersize}
+
     def read() -> list[int]:
-        results = executor.map(
-            pow, range(10), [2] * 20, chunksize=chunksize, buffersize=buffersize
-        )
-        return list(results)
+        return list(executor.map(pow, range(10), [2] * 20, **sizes))
+
+    failing = executor.map(divmod, [7, 7, 7], [2, 0, 1], **sizes)
 
     assert await asyncio.to_thread(read) == [n * n for n in range(10)]
+    assert chunksize > 1 or await asyncio.to_thread(next, failing) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.to_thread(list, failing)
 
 
-async def test_map_when_there_is_a_buffer_then_it_reads_no_further(
+async def test_map_when_its_sizes_are_given_then_it_reads_no_further(
     executor: actorlib.Executor,
 ) -> None:
     read = 0
@@ -236,6 +181,9 @@ async def test_map_when_there_is_a_buffer_then_it_reads_no_further(
         for read in range(1, 101):  # noqa: UP028  # read counts
             yield read
 
+    for name in ("chunksize", "buffersize"):
+        with pytest.raises(ValueError, match=name):
+            executor.map(double, [1], **{name: 0})  # type: ignore[arg-type]
     results = executor.map(double, numbers(), buffersize=5)
     assert read == 5
     assert await asyncio.to_thread(next, results) == 2
@@ -252,24 +200,6 @@ async def test_map_when_a_result_is_late_then_it_raises(
     with pytest.raises(TimeoutError):
         await asyncio.to_thread(next, results)
     path.touch()
-
-
-async def test_map_when_a_call_raises_then_it_is_raised_at_its_place(
-    executor: actorlib.Executor,
-) -> None:
-    results = executor.map(divmod, [7, 7, 7], [2, 0, 1])
-
-    assert await asyncio.to_thread(next, results) == (3, 1)
-    with pytest.raises(ZeroDivisionError):
-        await asyncio.to_thread(next, results)
-
-
-@pytest.mark.parametrize("name", ["chunksize", "buffersize"])
-async def test_map_when_a_size_is_below_one_then_it_refuses(
-    executor: actorlib.Executor, name: str
-) -> None:
-    with pytest.raises(ValueError, match=name):
-        executor.map(double, [1], **{name: 0})  # type: ignore[arg-type]
 
 
 async def test_shutdown_when_futures_are_to_be_cancelled_then_waiting_ones_are(
@@ -330,10 +260,6 @@ async def test_runtime_when_it_ends_then_futures_fail_and_submit_refuses(
         executor.submit(double, 1)
 
 
-def make_executor() -> None:
-    actorlib.Executor()
-
-
 async def test_executor_when_made_in_a_worker_then_it_refuses(
     executor: actorlib.Executor,
 ) -> None:
@@ -382,20 +308,9 @@ async def test_executor_when_a_script_has_no_runtime_then_it_starts_one() -> Non
         with actorlib.Executor(num_cpus=1, max_workers=2) as executor:
             print(executor.submit(pow, 2, 10).result())
             print(list(executor.map(lambda x: x + 1, range(5), chunksize=2)))
-        """
-    )
-
-    assert ran.stderr == ""
-    assert ran.stdout == "1024\n[1, 2, 3, 4, 5]\n"
-
-
-async def test_program_when_it_ends_then_it_waits_for_its_calls() -> None:
-    ran = await run(
-        """
-        import actorlib
 
         executor = actorlib.Executor(max_workers=1)
-        for number in range(3):
+        for number in range(3):  # the program waits for its calls before it ends
             executor.submit(pow, number, 2).add_done_callback(
                 lambda future: print(future.result(), flush=True)
             )
@@ -403,4 +318,6 @@ async def test_program_when_it_ends_then_it_waits_for_its_calls() -> None:
     )
 
     assert ran.stderr == ""
-    assert sorted(ran.stdout.split()) == ["0", "1", "4"]
+    first, second, *others = ran.stdout.splitlines()
+    assert (first, second) == ("1024", "[1, 2, 3, 4, 5]")
+    assert sorted(others) == ["0", "1", "4"]

@@ -7,7 +7,6 @@ import pytest
 from helpers.engine import FakeEngine
 
 import actorlib
-from actorlib._api.actor_handle import method_of
 from actorlib._base.ids import ActorId
 from actorlib._core.engine import HandlePin, PendingCalls, set_engine
 from actorlib._options.actor_options import ActorOptions
@@ -112,54 +111,36 @@ def test_an_unknown_option_is_refused(name: str) -> None:
         actorlib.method(**{name: "io"})  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("given", [(1,), (int,), (Model.plain, Model.bare)])
-def test_method_when_it_decorates_no_method_then_refused(given: Any) -> None:
-    with pytest.raises(TypeError, match="@method takes"):
-        actorlib.method(*given)
+@pytest.mark.parametrize(
+    ("args", "options", "words"),
+    [
+        ((1,), {}, "@method takes"),
+        ((int,), {}, "@method takes"),
+        ((Model.plain, Model.bare), {}, "@method takes"),
+        ((Model.plain,), {"concurrency_group": "io"}, "either"),
+    ],
+)
+def test_method_when_it_decorates_no_method_then_refused(
+    args: tuple[Any, ...], options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(TypeError, match=words):
+        actorlib.method(*args, **options)
 
 
-def test_method_when_it_is_given_a_method_and_options_then_refused() -> None:
-    with pytest.raises(TypeError, match="either"):
-        actorlib.method(Model.plain, concurrency_group="io")  # type: ignore[call-overload]
-
-
-def test_typed_when_given_no_handle_then_refused() -> None:
-    with pytest.raises(TypeError, match="handle"):
-        actorlib.typed(Model())  # type: ignore[arg-type]
-
-
-async def test_typed_when_given_a_handle_then_it_is_that(engine: FakeEngine) -> None:
-    del engine
+async def test_typed_and_spawn_when_used_then_the_handle(engine: FakeEngine) -> None:
     actor = handle()
 
     assert actorlib.typed(actor) is actor
-
-
-async def test_spawn_when_called_then_it_creates_an_actor(engine: FakeEngine) -> None:
-    del engine
-
+    with pytest.raises(TypeError, match="handle"):
+        actorlib.typed(Model())  # type: ignore[arg-type]
     spawned: object = actorlib.remote(concurrency_groups=GROUPS)(Model).spawn()
-
     assert isinstance(spawned, actorlib.ActorHandle)
+    assert len(engine.created) == 2
+    with pytest.raises(TypeError, match="num_cpus=1 is not an option of a method"):
+        actor.ping.options(num_cpus=1)
 
 
 # Options of one call.
-
-
-def test_an_unknown_option_of_a_call_is_refused_at_once() -> None:
-    face = interface_of(Model)
-    hold = HandlePin(FakeEngine(loopless()), ONE, face)
-    ping: Any = method_of(hold, face.methods["bare"])
-
-    with pytest.raises(TypeError, match="num_cpus=1 is not an option of a method"):
-        ping.options(num_cpus=1)
-
-
-def loopless() -> Any:
-    class Loop:
-        pass
-
-    return Loop()
 
 
 def test_an_undefined_group_of_a_method_is_refused_with_the_class() -> None:
@@ -250,22 +231,19 @@ def test_order_when_it_cannot_be_kept_then_refused_with_the_class(
         made.options(allow_out_of_order_execution=False)
 
 
-def test_groups_when_the_users_dict_changes_then_the_options_do_not() -> None:
-    groups = {"io": 2}
-    options = ActorOptions(concurrency_groups=groups)
-    groups["io"] = 3
-
-    assert options.concurrency_groups == {"io": 2}
-
-
 # Calls without an answer.
 
 
-async def test_the_limit_is_counted_in_values(engine: FakeEngine) -> None:
+async def test_limit_when_calls_are_over_in_any_way_then_they_count_no_more(
+    engine: FakeEngine,
+) -> None:
     actor = handle(max_pending_calls=2)
-    first, second = actor.ping.remote(), actor.ping.remote()
-    with pytest.raises(PendingCallsLimitExceeded):
-        actor.ping.remote()
+    face = interface_of(Plain).with_actor_options(ActorOptions(max_pending_calls=2))
+    copy: Any = actorlib.ActorHandle(HandlePin(engine, ONE, face))
+    first, second = actor.ping.remote(), copy.ping.remote()
+    for each in (actor, copy):  # all handles of a process count together
+        with pytest.raises(PendingCallsLimitExceeded):
+            each.ping.remote()
     first.set_result(1)
     third = actor.ping.remote()  # the loop has had no turn
     with pytest.raises(PendingCallsLimitExceeded):
@@ -273,48 +251,25 @@ async def test_the_limit_is_counted_in_values(engine: FakeEngine) -> None:
     second.cancel()
     third.set_exception(ValueError)
     third.exception()
-    assert len([actor.ping.remote(), actor.ping.remote()]) == 2
+    refs = [actor.ping.remote(), actor.ping.remote()]
     assert len(engine.sent) == 5
-
-
-async def test_handles_of_one_process_count_together(
-    engine: FakeEngine,
-) -> None:
-    actor = handle(max_pending_calls=1)
-    face = interface_of(Plain).with_actor_options(ActorOptions(max_pending_calls=1))
-    copy: Any = actorlib.ActorHandle(HandlePin(engine, ActorId(b"\x01"), face))
-    ref = actor.ping.remote()
-    with pytest.raises(PendingCallsLimitExceeded):
-        copy.ping.remote()
-    ref.set_result(1)
-    copy.ping.remote()
-
-
-async def test_a_ref_that_is_gone_counts_no_more(engine: FakeEngine) -> None:
-    actor = handle(max_pending_calls=1)
-    ref = actor.ping.remote()
-    engine.release_if_unused(ref)
-    del ref
+    engine.release_if_unused(refs[0])
+    del refs[0]
     actor.ping.remote()
-    assert len(engine.cancelled) == 1
+    assert len(engine.cancelled) == 2
 
 
-async def test_pending_when_every_call_is_done_then_nothing_is_kept(
+async def test_pending_when_a_call_was_not_made_then_it_does_not_count(
     engine: FakeEngine,
 ) -> None:
     pending = PendingCalls()
-    assert pending.begin(ONE, 1)
-    assert not pending.begin(ONE, 1)
-    pending.made(ONE, None)
-    assert pending.begin(ONE, 1)
-    ref = engine.new_ref()
-    pending.made(ONE, ref)
-    assert not pending.begin(ONE, 1)
-    ref.set_result(None)
-    assert pending.begin(ONE, 1)
-    pending.made(ONE, None)
-    assert not pending._refs
-    assert not pending._begun
+    for ref in (None, engine.new_ref(), None):
+        assert pending.begin(ONE, 1)
+        assert not pending.begin(ONE, 1)
+        pending.made(ONE, ref)
+        if ref is not None:
+            assert not pending.begin(ONE, 1)
+            ref.set_result(None)
 
 
 async def test_pending_when_many_threads_begin_then_never_more_than_the_limit() -> None:

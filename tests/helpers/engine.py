@@ -306,12 +306,14 @@ class FakeEngine(SendingEngine, StreamOwner):
 
     def answer(self, ref: ObjectRef[Any], value: object) -> None:
         """Gives a ref its value and wakes the threads that wait for one."""
+        self._refs.pop(ref.call, None)
         with self._answered:
             ref.set_result(value)
             self._answered.notify_all()
 
     def fail(self, ref: ObjectRef[Any], error: Exception) -> None:
         """Gives a ref its error and wakes the threads that wait for one."""
+        self._refs.pop(ref.call, None)
         with self._answered:
             ref.set_exception(error)
             self._answered.notify_all()

@@ -104,6 +104,11 @@ class ScriptedWorker(WorkerProcess):
         if self._channel is not None and self._channel.is_open:
             self._channel.write(data)
 
+    def hang_up(self) -> None:
+        """Closes its pipe, and does not end."""
+        if self._channel is not None:
+            self._channel.close()
+
     def leave(self, how: ProcessExit) -> None:
         """Ends, as a process does."""
         if self._channel is not None:
@@ -195,6 +200,7 @@ class ScriptedLauncher(Launcher):
             others are polite.
 
     Attributes:
+        behaviours: The same.
         workers: Those that were started, in order.
     """
 
@@ -204,7 +210,7 @@ class ScriptedLauncher(Launcher):
         self._environment: dict[str, str | None] = {}
         self.workers: list[ScriptedWorker] = []
         self._loop = loop
-        self._behaviours = behaviours
+        self.behaviours = behaviours
 
     @property
     def environment(self) -> dict[str, str | None]:
@@ -217,7 +223,7 @@ class ScriptedLauncher(Launcher):
     def launch(self, name: str, *, has_devices: bool) -> ScriptedWorker:
         """Starts a worker; see Launcher."""
         del has_devices
-        behave = self._behaviours.get(name, be_polite)
+        behave = self.behaviours.get(name, be_polite)
         worker = ScriptedWorker(self._loop, name, behave)
         self.workers.append(worker)
         return worker

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,44 +14,43 @@ if TYPE_CHECKING:
     from actorlib._base.ids import CountedId
 
 
+RESTARTED = ActorOptions(max_restarts=1, max_task_retries=3)
+KEYS = [KeyError]
+
+
 @pytest.mark.parametrize(
-    ("options", "retries"),
+    ("options", "of_call", "retries"),
     [
-        (ActorOptions(), None),
-        (ActorOptions(max_restarts=3), None),
-        (ActorOptions(retry_exceptions=True), None),
-        (ActorOptions(max_task_retries=3), None),
-        (
-            ActorOptions(max_task_retries=3, max_restarts=1),
-            Retries(3, exceptions=False),
-        ),
-        (
-            ActorOptions(max_task_retries=-1, max_restarts=-1),
-            Retries(-1, exceptions=False),
-        ),
+        (ActorOptions(), {}, None),
+        (ActorOptions(max_restarts=3), {}, None),
+        (ActorOptions(retry_exceptions=True), {}, None),
+        (ActorOptions(max_task_retries=3), {}, None),
+        (ActorOptions(max_task_retries=3, retry_exceptions=[]), {}, None),
+        (ActorOptions(max_task_retries=-1, max_restarts=-1), {}, Retries(-1)),
         (
             ActorOptions(max_task_retries=3, retry_exceptions=True),
+            {},
             Retries(3, exceptions=True),
         ),
         (
-            ActorOptions(max_task_retries=3, retry_exceptions=[KeyError]),
+            ActorOptions(max_task_retries=3, retry_exceptions=KEYS),
+            {},
             Retries(3, (KeyError,)),
         ),
-        (ActorOptions(max_task_retries=3, retry_exceptions=[]), None),
+        # What is said of the call goes before what the actor says.
+        (RESTARTED, {}, Retries(3)),
+        (RESTARTED, {"times": 5}, Retries(5)),
+        (RESTARTED, {"times": 0}, None),
+        (RESTARTED, {"exceptions": True}, Retries(3, exceptions=True)),
+        (RESTARTED, {"times": 1, "exceptions": (KeyError,)}, Retries(1, (KeyError,))),
+        (ActorOptions(), {"times": 2}, None),
+        (ActorOptions(), {"times": 2, "exceptions": True}, Retries(2, exceptions=True)),
     ],
 )
-def test_retries_of_when_nothing_can_be_retried_then_none(
-    options: ActorOptions, retries: Retries | None
+def test_retries_of_when_actor_and_call_have_options_then_what_can_be_retried(
+    options: ActorOptions, of_call: dict[str, Any], retries: Retries | None
 ) -> None:
-    assert retries_of(options) == retries
-
-
-def test_retries_of_when_written_twice_then_options_go_before_the_decorator() -> None:
-    decorated = ActorOptions(max_restarts=1, max_task_retries=3, retry_exceptions=True)
-
-    updated = decorated.updated({"max_task_retries": 5})
-
-    assert retries_of(updated) == Retries(5, exceptions=True)
+    assert retries_of(options, **of_call) == retries
 
 
 @pytest.mark.parametrize(("times", "left"), [(3, 2), (1, 0), (0, None), (-1, -1)])
@@ -85,31 +84,6 @@ def test_all_exceptions_or_instances_of_those_listed(
     assert (left is not None) is answer
     assert left is None or left.times == max(retries.times - 1, -1)
     assert retries.depends_on_error or error is None or not retries.times
-
-
-@pytest.mark.parametrize(
-    ("times", "exceptions", "retries"),
-    [
-        (None, None, Retries(3, exceptions=False)),
-        (5, None, Retries(5, exceptions=False)),
-        (0, None, None),
-        (None, True, Retries(3, exceptions=True)),
-        (1, (KeyError,), Retries(1, (KeyError,))),
-    ],
-)
-def test_retries_of_when_the_call_says_something_then_that_goes_before(
-    times: int | None,
-    exceptions: bool | tuple[type[Exception], ...] | None,  # noqa: FBT001  # an option
-    retries: Retries | None,
-) -> None:
-    options = ActorOptions(max_restarts=1, max_task_retries=3)
-
-    assert retries_of(options, times, exceptions) == retries
-
-
-def test_retries_of_when_the_actor_is_not_restarted_then_only_for_exceptions() -> None:
-    assert retries_of(ActorOptions(), 2) is None
-    assert retries_of(ActorOptions(), 2, exceptions=True) == Retries(2, exceptions=True)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actorlib._owner.calls.call_table import CallTable
+from actorlib._owner.calls.call_table import CallTable, Marks
 from actorlib._owner.calls.calls_under_way import UnderWay
 
 if TYPE_CHECKING:
@@ -24,29 +24,6 @@ def calls() -> Iterator[CallTable[str, str]]:
     check_calls(table)
 
 
-# Waiting for arguments.
-
-
-def test_defer_when_the_arguments_come_then_whoever_wants_the_answer(
-    calls: CallTable[str, str],
-) -> None:
-    number = calls.defer("me", "ping", 1.0)
-
-    assert number < 0  # so that it is never that of a posted call
-    assert calls.target(number) == "me"
-    assert calls.take(number) == "me"
-    assert (calls.take(number), len(calls)) == (None, 0)
-
-
-def test_defer_when_it_is_cancelled_meanwhile_then_the_arguments_are_for_nobody(
-    calls: CallTable[str, str],
-) -> None:
-    number = calls.defer("me", "ping", 1.0)
-
-    assert calls.drop(number) == "me"
-    assert calls.take(number) is None
-
-
 def test_defer_when_looked_at_then_what_waits_and_since_when(
     calls: CallTable[str, str],
 ) -> None:
@@ -56,57 +33,6 @@ def test_defer_when_looked_at_then_what_waits_and_since_when(
     assert [*calls.unanswered(None, lambda _, what: (what, "sent"))] == [
         UnderWay(0, "ping", "pending_arguments", "me", None, 1.0)
     ]
-
-
-def test_numbers_when_calls_are_deferred_and_posted_then_none_twice(
-    calls: CallTable[str, str],
-) -> None:
-    numbers = [calls.defer("a", "x", 0.0), calls.begin("b", "x")]
-    calls.drop(numbers[1])
-    calls.take(numbers[0])
-    numbers += [calls.defer("c", "x", 0.0), calls.begin("d", "x")]
-
-    assert len(set(numbers)) == 4
-    assert 0 not in numbers  # it stands for what was refused
-
-
-# Posted, until it is over.
-
-
-def test_begin_when_it_is_answered_then_it_is_over_once(
-    calls: CallTable[str, str],
-) -> None:
-    number = calls.begin("me", "ping", {"name": "n"})
-
-    assert calls.posted == {number: ("me", "ping", {"name": "n"})}
-    assert calls.drop(number) == "me"
-    assert calls.drop(number) is None
-    assert calls.target(number) is None
-
-
-def test_abandon_when_a_worker_has_it_then_it_stays_for_nobody(
-    calls: CallTable[str, str],
-) -> None:
-    number = calls.begin("me", "ping")
-
-    assert calls.abandon(number) == "me"
-    assert calls.target(number) is None
-    assert repr(calls) == "<CallTable 0 deferred, 1 posted, 1 of them abandoned>"
-    assert calls.drop(number) is None
-    assert len(calls) == 0
-
-
-@pytest.mark.parametrize("times", [1, 2])
-def test_abandon_when_it_is_over_or_done_before_then_nobody(
-    calls: CallTable[str, str], times: int
-) -> None:
-    number = calls.begin("me", "ping")
-    for _ in range(times):
-        calls.abandon(number)
-    calls.drop(number)
-
-    assert calls.abandon(number) is None
-    assert len(calls) == 0
 
 
 def test_renumber_when_it_goes_again_then_behind_all_others(
@@ -122,36 +48,6 @@ def test_renumber_when_it_goes_again_then_behind_all_others(
         ("you", "b", None),
         ("me", "a", {"name": "n"}),
     ]
-
-
-def test_replace_when_it_is_posted_deferred_or_over_then_only_what_there_is(
-    calls: CallTable[str, str],
-) -> None:
-    posted, deferred = calls.begin("a", "x"), calls.defer("b", "x", 0.0)
-    over = calls.begin("c", "x")
-    calls.drop(over)
-
-    for number in (posted, deferred, over):
-        calls.replace(number, "you")
-
-    assert [calls.drop(number) for number in (posted, deferred, over)] == [
-        "you",
-        "you",
-        None,
-    ]
-
-
-def test_clear_when_all_is_over_then_those_who_want_an_answer_in_order(
-    calls: CallTable[str, str],
-) -> None:
-    first, _, third = (calls.begin(who, "x") for who in ("a", "b", "c"))
-    calls.renumber(first)
-    calls.abandon(third)
-    place = calls.defer("d", "x", 0.0)
-
-    assert calls.clear() == ["b", "a"]
-    assert not calls.posted
-    assert calls.take(place) == "d"  # it is refused when its arguments are there
 
 
 def test_since_when_marked_then_the_time_of_the_turn(
@@ -250,7 +146,58 @@ class CallTableMachine(RuleBasedStateMachine):
         for number, who in (self.posted | self.deferred).items():
             assert self.calls.target(number) == who
         assert all(self.calls.target(number) is None for number in self.over)
+        abandoned = list(self.posted.values()).count(None)
+        assert repr(self.calls) == (
+            f"<CallTable {len(self.deferred)} deferred, {len(self.posted)} posted, "
+            f"{abandoned} of them abandoned>"
+        )
 
 
 CallTableMachine.TestCase.settings = settings(stateful_step_count=30)
 TestCallTable = CallTableMachine.TestCase
+
+
+# When calls were made, as a few marks tell.
+
+
+def test_marks_when_nothing_is_marked_then_unknown() -> None:
+    assert Marks().when(1) is None
+
+
+def test_marks_when_numbers_were_marked_then_each_has_the_time_of_its_turn() -> None:
+    marks = Marks()
+    marks.mark(1, 10.0, 1)
+    due = marks.mark(3, 20.0, 1)
+
+    assert [marks.when(number) for number in (1, 2, 3, 4)] == [10.0, 10.0, 20.0, 20.0]
+    assert 20.0 < due < 20.1
+
+
+def test_marks_when_the_oldest_is_answered_then_forgotten() -> None:
+    marks = Marks()
+    for turn in range(100):
+        marks.mark(turn + 1, float(turn), turn + 1)
+
+    assert len(marks) <= 2
+    assert marks.when(100) == 99.0
+
+
+def test_marks_when_one_stays_for_ever_then_few_are_kept() -> None:
+    marks, turns, due = Marks(), 3_000, 0.0
+    for turn in range(turns):
+        if turn >= due:
+            due = marks.mark(turn + 1, float(turn), 1)
+
+    assert len(marks) <= 256
+    told = [marks.when(turn + 1) for turn in range(turns)]
+    assert None not in told
+    assert all(0 <= turn - (when or 0) <= turns / 64 for turn, when in enumerate(told))
+
+
+def test_marks_when_what_was_old_is_answered_then_they_are_fine_again() -> None:
+    marks = Marks()
+    for turn in range(300):
+        marks.mark(turn + 1, float(turn), 1)
+    marks.mark(301, 300.0, 300)
+
+    assert marks.mark(302, 301.0, 300) < 301.1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -21,79 +22,55 @@ LEFT = ProcessExit(code=0)
 FAILED = ProcessExit(code=3)
 SEGFAULT = ProcessExit(signal=11)
 KILLED = ProcessExit(signal=9, peak=5 * 1024**2)
-RAN = ExitEvidence(
-    process=LEFT, was_ready=True, under_way=("ping",), log_tail="last words", pid=123
-)
+READY: dict[str, Any] = {
+    "was_ready": True,
+    "under_way": ("ping",),
+    "log_tail": "last words",
+    "pid": 123,
+}
+RAN = ExitEvidence(process=LEFT, **READY)
+
+
+RAISED = {"constructor": "ValueError: no"}
+GONE = {"process": ProcessExit(error="gone")}
+STOPPED = {"stop_reason": "it was killed"}
+SHORT = {"is_memory_short": True}
 
 
 @pytest.mark.parametrize(
-    ("remains", "cause"),
+    ("remains", "cause", "text"),
     [
-        (ExitEvidence(process=LEFT), "exited"),
-        (ExitEvidence(process=FAILED), "exited"),
-        (ExitEvidence(process=SEGFAULT), "crashed"),
-        (ExitEvidence(process=KILLED), "crashed"),
-        (ExitEvidence(process=KILLED, is_memory_short=True), "out of memory"),
-        (ExitEvidence(process=SEGFAULT, is_memory_short=True), "crashed"),
-        (ExitEvidence(process=FAILED, is_memory_short=True), "exited"),
-        (ExitEvidence(process=KILLED, stop_reason="it was killed"), "asked"),
-        (ExitEvidence(process=KILLED, interrupted="to be restarted"), "restarted"),
-        (
-            ExitEvidence(process=KILLED, stop_reason="killed", interrupted="before"),
-            "asked",
-        ),
-        (ExitEvidence(process=ProcessExit(error="fork failed")), "failed to start"),
-        (ExitEvidence(process=ProcessExit(error="gone"), was_ready=True), "lost"),
-        (ExitEvidence(process=ProcessExit(error="gone"), pid=123), "failed to start"),
-        (ExitEvidence(process=FAILED, constructor="ValueError: no"), "failed to start"),
-        (ExitEvidence(process=KILLED, protocol="no frame"), "crashed"),
+        ({"process": LEFT}, "exited", "its own code ended its process"),
+        ({"process": FAILED}, "exited", "its own code ended its process"),
+        ({"process": SEGFAULT}, "crashed", "a signal ended its process"),
+        ({}, "crashed", "a signal ended its process"),
+        (SHORT, "out of memory", "5 MiB at its peak"),
+        ({**SHORT, "process": SEGFAULT}, "crashed", "a signal ended its process"),
+        ({**SHORT, "process": FAILED}, "exited", "its own code ended its process"),
+        (STOPPED, "asked", "it was killed"),
+        ({"interrupted": "to be restarted"}, "restarted", "to be restarted"),
+        ({**STOPPED, "interrupted": "before"}, "asked", "it was killed"),
+        (GONE, "failed to start", "gone"),
+        ({**GONE, "was_ready": True}, "lost", "gone"),
+        ({**GONE, "pid": 123}, "failed to start", "gone"),
+        ({**RAISED, "process": FAILED}, "failed to start", "ValueError: no"),
+        ({"protocol": "no frame"}, "crashed", "no frame"),
+        # Of two things that are known of one that was ready, the stronger one.
+        ({**READY, **RAISED, **STOPPED}, "asked", "it was killed"),
+        ({**READY, **GONE, **STOPPED}, "asked", "it was killed"),
+        ({**READY, **SHORT, **STOPPED}, "asked", "it was killed"),
+        ({**READY, **SHORT, **RAISED}, "failed to start", "ValueError: no"),
+        ({**READY, **GONE, "protocol": "no frame"}, "lost", "gone"),
+        ({**READY, **SHORT, "protocol": "no frame"}, "crashed", "no frame"),
     ],
 )
-def test_exit_of_when_something_is_known_then_the_cause(
-    remains: ExitEvidence, cause: str
+def test_exit_of_when_something_is_known_then_its_cause_and_its_reason(
+    remains: dict[str, Any], cause: str, text: str
 ) -> None:
-    assert exit_of(remains).cause == cause
+    how = exit_of(ExitEvidence(**{"process": KILLED, **remains}))
 
-
-@pytest.mark.parametrize(
-    ("weaker", "stronger", "cause"),
-    [
-        ({"constructor": "ValueError: no"}, {"stop_reason": "it was killed"}, "asked"),
-        ({"process": ProcessExit(error="gone")}, {"stop_reason": "killed"}, "asked"),
-        ({"is_memory_short": True}, {"stop_reason": "it was killed"}, "asked"),
-        (
-            {"is_memory_short": True, "process": KILLED},
-            {"constructor": "ValueError: no"},
-            "failed to start",
-        ),
-        ({"protocol": "no frame"}, {"process": ProcessExit(error="gone")}, "lost"),
-        ({"is_memory_short": True}, {"protocol": "no frame"}, "crashed"),
-    ],
-)
-def test_exit_of_when_two_things_are_known_then_the_stronger_one_is_the_cause(
-    weaker: dict[str, object], stronger: dict[str, object], cause: str
-) -> None:
-    remains = replace(RAN, **{"process": KILLED, **weaker, **stronger})
-
-    assert exit_of(remains).cause == cause
-
-
-@pytest.mark.parametrize(
-    ("remains", "text"),
-    [
-        (ExitEvidence(process=KILLED, stop_reason="it was killed"), "it was killed"),
-        (ExitEvidence(process=FAILED, constructor="ValueError: no"), "ValueError: no"),
-        (ExitEvidence(process=ProcessExit(error="fork failed")), "fork failed"),
-        (ExitEvidence(process=KILLED, protocol="no frame"), "no frame"),
-        (ExitEvidence(process=KILLED, is_memory_short=True), "5 MiB at its peak"),
-        (ExitEvidence(process=FAILED), "its own code ended its process"),
-        (ExitEvidence(process=SEGFAULT), "a signal ended its process"),
-    ],
-)
-def test_exit_of_when_something_is_known_then_the_reason_says_it(
-    remains: ExitEvidence, text: str
-) -> None:
-    assert text in exit_of(remains).reason
+    assert how.cause == cause
+    assert text in how.reason
 
 
 def test_exit_of_when_the_constructor_raised_then_its_traceback_is_told() -> None:
@@ -122,22 +99,15 @@ def test_exit_of_when_it_was_never_ready_then_the_reason_says_so(
 
 
 @pytest.mark.parametrize("process", [LEFT, FAILED, SEGFAULT, KILLED])
-def test_exit_of_when_the_process_ended_then_how_is_kept(process: ProcessExit) -> None:
+def test_exit_of_when_the_process_ended_then_how_and_its_last_words_are_kept(
+    process: ProcessExit,
+) -> None:
     found = exit_of(replace(RAN, process=process))
+    asked = exit_of(replace(RAN, process=process, stop_reason="it was killed"))
 
     assert (found.code, found.signal, found.pid) == (process.code, process.signal, 123)
-
-
-def test_exit_of_when_it_was_not_asked_for_then_the_last_words_and_the_method() -> None:
-    found = exit_of(RAN)
-
     assert (found.log_tail, found.method) == ("last words", "ping")
-
-
-def test_exit_of_when_it_was_asked_for_then_neither_last_words_nor_method() -> None:
-    found = exit_of(replace(RAN, stop_reason="it was killed"))
-
-    assert (found.log_tail, found.method) == ("", None)
+    assert (asked.log_tail, asked.method) == ("", None)
 
 
 # What is told to whoever asks something of it.
@@ -206,31 +176,21 @@ def test_unavailable_when_told_then_which_attempt_and_the_way_out() -> None:
 @pytest.mark.parametrize(
     ("ran", "told"),
     [
-        (None, "a signal ended its process (SIGSEGV)"),
-        ((), "a signal ended its process while idle (SIGSEGV)"),
-        (("ping",), "a signal ended its process (SIGSEGV), while it ran ping"),
-        (
-            ("ping", "crash"),
-            "a signal ended its process (SIGSEGV), with ping and 1 other under way",
-        ),
-        (
-            ("ping",) * 9,
-            "a signal ended its process (SIGSEGV), with ping and 8 others under way",
-        ),
+        (None, " (SIGSEGV)"),
+        ((), " while idle (SIGSEGV)"),
+        (("ping",), " (SIGSEGV), while it ran ping"),
+        (("ping", "crash"), " (SIGSEGV), with ping and 1 other under way"),
+        (("ping",) * 9, " (SIGSEGV), with ping and 8 others under way"),
     ],
 )
 def test_exit_of_when_a_signal_ended_it_then_what_ran(
     ran: tuple[str, ...] | None, told: str
 ) -> None:
     remains = ExitEvidence(process=SEGFAULT, was_ready=True, under_way=ran)
-    assert str(exit_of(remains)) == told
+    unready = exit_of(ExitEvidence(process=SEGFAULT, under_way=()))
 
-
-def test_exit_of_when_it_was_not_ready_then_it_was_not_idle() -> None:
-    remains = ExitEvidence(process=SEGFAULT, under_way=())
-    assert str(exit_of(remains)) == (
-        "a signal ended its process before it was ready (SIGSEGV)"
-    )
+    assert str(exit_of(remains)) == f"a signal ended its process{told}"
+    assert str(unready).endswith("process before it was ready (SIGSEGV)")
 
 
 def test_exit_of_when_python_says_where_it_was_then_that_method_is_named() -> None:

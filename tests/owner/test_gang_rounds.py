@@ -68,6 +68,12 @@ class Table(Gangs):
     def port(self, rank: Rank) -> str:
         return self.variables(rank.record)["MASTER_PORT"]
 
+    def end_all(self) -> None:
+        for rank in self.ranks.values():
+            rank.answers = False
+            self.ended(rank.record)
+            self.leave(rank.record)
+
     def begin(self, *ranks: Rank) -> list[str]:
         for rank in ranks:
             self.join(rank.record)
@@ -78,13 +84,10 @@ class Table(Gangs):
 def gangs() -> Iterator[Table]:
     table = Table()
     yield table
-    for rank in table.ranks.values():
-        rank.answers = False
-        table.ended(rank.record)
-        table.leave(rank.record)
-    assert not table._rounds
-    assert not table._holders
-    assert not table._round_of
+    table.end_all()
+    for number in range(3):  # nothing is left of those before
+        table.begin(table.made(number))
+    table.end_all()
 
 
 def test_variables_when_of_a_rank_then_they_are_torchs() -> None:

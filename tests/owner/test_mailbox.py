@@ -32,50 +32,30 @@ def post(mailbox: Mailbox[str], reply: str, method: str = "ping") -> int:
     return number
 
 
-# Posting.
+# Frames.
 
 
-def test_post_when_the_actor_is_not_ready_then_the_call_waits(
+def test_frames_when_the_actor_is_ready_then_those_that_waited_go_first(
     mailbox: Mailbox[str],
 ) -> None:
-    assert mailbox.post("me", "ping", None, b"x") == (1, None)
-    assert repr(mailbox) == "<Mailbox closed, 1 waiting, 0 sent>"
-
-
-def test_post_when_the_actor_is_ready_then_its_frame_goes(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-
-    number, frame = mailbox.post("me", "ping", [ActorId(b"a")], b"x")
-
-    assert frame == (CALL, number, "ping", [b"a"], b"x")
-    assert repr(mailbox) == "<Mailbox open, 0 waiting, 1 sent>"
-
-
-def test_post_when_repeated_then_numbers_go_up(mailbox: Mailbox[str]) -> None:
-    numbers = [post(mailbox, "me") for _ in range(2)]
-    mailbox.opened()
-    numbers += [post(mailbox, "me") for _ in range(2)]
-
-    assert numbers == sorted(set(numbers))
-    assert 0 not in numbers  # it stands for the constructor
-
-
-def test_opened_when_calls_wait_then_their_frames_in_order(
-    mailbox: Mailbox[str],
-) -> None:
-    for method in ("a", "b", "c"):
-        mailbox.post("me", method, None, method.encode())
+    assert mailbox.post("me", "a", None, b"x") == (1, None)
+    mailbox.post("me", "b", [ActorId(b"a")], b"y")
+    assert repr(mailbox) == "<Mailbox closed, 2 waiting, 0 sent>"
 
     frames = mailbox.opened()
+    number, frame = mailbox.post("me", "c", None, b"z")
 
-    assert [(frame[2], frame[4]) for frame in frames] == [
-        ("a", b"a"),
-        ("b", b"b"),
-        ("c", b"c"),
-    ]
+    assert frames == [(CALL, 1, "a", None, b"x"), (CALL, 2, "b", [b"a"], b"y")]
+    assert frame == (CALL, number, "c", None, b"z")
     assert repr(mailbox) == "<Mailbox open, 0 waiting, 3 sent>"
+
+
+def test_number_when_there_is_no_such_call_then_nothing_happens(
+    mailbox: Mailbox[str],
+) -> None:
+    assert (mailbox.settle(5), mailbox.drop(5)) == (None, None)
+    assert mailbox.again(5, Retries(1)) is None
+    assert not mailbox.was_sent(5)
 
 
 def test_hold_when_calls_are_sent_then_they_go_on_and_new_ones_wait(
@@ -96,126 +76,6 @@ def test_hold_when_calls_are_sent_then_they_go_on_and_new_ones_wait(
     assert mailbox.settle(held) == "you"
 
 
-def test_interrupted_when_calls_are_held_then_they_wait_on(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-    post(mailbox, "me")
-    mailbox.hold()
-    post(mailbox, "you", "later")
-
-    assert mailbox.interrupted() == (["me"], [])
-    assert [frame[2] for frame in mailbox.opened()] == ["later"]
-    assert mailbox.post("me", "now", None, b"")[1] is not None
-
-
-# Answers.
-
-
-def test_settle_when_an_answer_comes_then_it_is_for_whoever_asked(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-    first, second = post(mailbox, "one"), post(mailbox, "two")
-
-    assert [mailbox.settle(second), mailbox.settle(first)] == ["two", "one"]
-    assert len(mailbox) == 0
-
-
-def test_settle_when_it_comes_twice_then_the_second_is_for_nobody(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-    number = post(mailbox, "me")
-    mailbox.settle(number)
-
-    assert mailbox.settle(number) is None
-
-
-def test_settle_when_the_call_still_waits_then_for_nobody_and_it_goes_later(
-    mailbox: Mailbox[str],
-) -> None:
-    number = post(mailbox, "me")
-
-    assert mailbox.settle(number) is None
-    assert number not in mailbox.answerable
-    mailbox.opened()
-    assert mailbox.settle(number) == "me"
-
-
-def test_settle_when_nobody_asked_then_none(mailbox: Mailbox[str]) -> None:
-    assert mailbox.settle(5) is None
-
-
-@pytest.mark.parametrize("is_open", [True, False])
-def test_replace_when_there_is_no_answer_then_it_is_for_somebody_else(
-    mailbox: Mailbox[str], *, is_open: bool
-) -> None:
-    if is_open:
-        mailbox.opened()
-    number = post(mailbox, "me")
-
-    mailbox.calls.replace(mailbox.current(number), "you")
-    mailbox.opened()
-
-    assert mailbox.settle(number) == "you"
-
-
-def test_replace_when_it_was_answered_then_nothing(mailbox: Mailbox[str]) -> None:
-    mailbox.opened()
-    number = post(mailbox, "me")
-    mailbox.settle(number)
-
-    mailbox.calls.replace(mailbox.current(number), "you")
-
-    assert len(mailbox) == 0
-
-
-# Calls that nobody wants any more.
-
-
-def test_drop_when_it_waits_then_its_frame_and_it_never_goes(
-    mailbox: Mailbox[str],
-) -> None:
-    number = post(mailbox, "me")
-    post(mailbox, "you")
-
-    frame = mailbox.drop(number)
-
-    assert frame == (CALL, number, "ping", None, b"")
-    assert [frame[1] for frame in mailbox.opened()] == [number + 1]
-
-
-def test_drop_when_it_was_sent_then_no_frame_and_its_answer_is_for_nobody(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-    number = post(mailbox, "me")
-
-    assert mailbox.drop(number) is None
-    assert mailbox.settle(number) is None
-
-
-def test_drop_when_it_is_not_there_then_nothing(mailbox: Mailbox[str]) -> None:
-    assert mailbox.drop(5) is None
-
-
-def test_was_sent_when_waiting_sent_and_answered_then_only_in_between(
-    mailbox: Mailbox[str],
-) -> None:
-    number = post(mailbox, "me")
-    seen = [mailbox.was_sent(number)]
-    mailbox.opened()
-    seen.append(mailbox.was_sent(number))
-    mailbox.settle(number)
-    seen.append(mailbox.was_sent(number))
-
-    assert seen == [False, True, False]
-
-
-# What runs.
-
-
 def test_has_dropped_when_a_call_is_forgotten_then_whether_it_was_sent(
     mailbox: Mailbox[str],
 ) -> None:
@@ -227,42 +87,6 @@ def test_has_dropped_when_a_call_is_forgotten_then_whether_it_was_sent(
     seen.append(mailbox.has_dropped)
 
     assert seen == [False, True]
-
-
-# The end.
-
-
-def test_closed_when_calls_are_left_then_all_replies_in_order(
-    mailbox: Mailbox[str],
-) -> None:
-    post(mailbox, "one")
-    mailbox.opened()
-    post(mailbox, "two")
-
-    assert mailbox.closed() == (["one", "two"], [])
-    assert len(mailbox) == 0
-
-
-def test_closed_when_calls_never_went_then_their_frames_too(
-    mailbox: Mailbox[str],
-) -> None:
-    number = post(mailbox, "one")
-
-    replies, frames = mailbox.closed()
-
-    assert replies == ["one"]
-    assert [frame[1] for frame in frames] == [number]
-
-
-def test_closed_when_a_call_comes_afterwards_then_it_waits(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-    mailbox.closed()
-
-    _, frame = mailbox.post("me", "ping", None, b"")
-
-    assert frame is None
 
 
 # The end of a process, and another one.
@@ -279,17 +103,6 @@ def numbers_of(frames: list[Frame]) -> list[int]:
     return [frame[1] for frame in frames]
 
 
-def test_a_call_that_was_sent_and_has_no_retries_is_lost(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-    post(mailbox, "me")
-
-    assert not mailbox.survives_restart
-    assert mailbox.interrupted() == (["me"], [])
-    assert mailbox.opened() == []
-
-
 def test_interrupted_when_calls_have_retries_then_they_go_again_as_they_were(
     mailbox: Mailbox[str],
 ) -> None:
@@ -302,93 +115,6 @@ def test_interrupted_when_calls_have_retries_then_they_go_again_as_they_were(
     assert mailbox.opened() == [frame]
     assert mailbox.settle(number) == "me"
     assert mailbox.release(number) == frame
-
-
-def test_interrupted_when_some_have_retries_then_those_go_in_order_before_newer_ones(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-    first = post_kept(mailbox, "a")
-    post(mailbox, "b")
-    third = post_kept(mailbox, "c")
-
-    assert mailbox.interrupted() == (["b"], [])
-    fourth = post_kept(mailbox, "d")
-    assert numbers_of(mailbox.opened()) == [first, third, fourth]
-
-
-def test_interrupted_when_retries_are_used_up_then_lost_and_the_frame_comes_back(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-    number = post_kept(mailbox, "me", times=2)
-    for _ in range(2):
-        assert mailbox.interrupted() == ([], [])
-        mailbox.opened()
-
-    assert not mailbox.survives_restart
-    replies, frames = mailbox.interrupted()
-
-    assert (replies, numbers_of(frames)) == (["me"], [number])
-    assert len(mailbox) == 0
-
-
-def test_interrupted_when_retries_are_without_end_then_never_lost(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-    number = post_kept(mailbox, "me", times=-1)
-    for _ in range(50):
-        assert mailbox.interrupted() == ([], [])
-        assert numbers_of(mailbox.opened()) == [number]
-
-
-def test_what_was_answered_does_not_go_again(mailbox: Mailbox[str]) -> None:
-    mailbox.opened()
-    number = post_kept(mailbox, "me")
-    mailbox.settle(number)
-    mailbox.release(number)
-
-    assert mailbox.interrupted() == ([], [])
-    assert mailbox.opened() == []
-
-
-def test_what_was_cancelled_does_not_go_again(mailbox: Mailbox[str]) -> None:
-    mailbox.opened()
-    number = post_kept(mailbox, "me")
-
-    frame = mailbox.drop(number)
-
-    assert frame is not None
-    assert frame[1] == number
-    assert mailbox.interrupted() == ([], [])
-    assert mailbox.opened() == []
-
-
-def test_interrupted_when_calls_never_went_then_they_wait_at_no_cost(
-    mailbox: Mailbox[str],
-) -> None:
-    plain, kept = post(mailbox, "me"), post_kept(mailbox, "you")
-
-    assert mailbox.interrupted() == ([], [])
-    assert numbers_of(mailbox.opened()) == [plain, kept]
-    assert mailbox.interrupted() == (["me"], [])
-    assert numbers_of(mailbox.opened()) == [kept]
-
-
-def test_a_call_posted_meanwhile_waits_at_no_cost(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-    mailbox.interrupted()
-    number = post_kept(mailbox, "me", times=1)
-
-    assert repr(mailbox) == "<Mailbox away, 1 waiting, 0 sent>"
-    for _ in range(2):
-        assert numbers_of(mailbox.opened()) == [number]
-        mailbox.note_begun(None)
-        lost = mailbox.interrupted()[0]
-    assert lost == ["me"]
 
 
 # Which of them have begun.
@@ -418,25 +144,6 @@ def test_interrupted_when_calls_have_begun_then_those_that_ran_pay(
     left = {number: kept.retries.times for number, kept in mailbox.kept.items()}
     assert left == {number: 1 if number in paying else 2 for number in range(1, 5)}
     assert numbers_of(mailbox.opened()) == [1, 2, 3, 4]
-
-
-def test_interrupted_when_a_call_with_no_retry_left_did_not_run_then_it_goes_again(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-    number = post_kept(mailbox, "me", times=1)
-    mailbox.note_begun(BegunCalls(number, frozenset({number})))
-    assert mailbox.interrupted() == ([], [])
-    mailbox.opened()
-
-    mailbox.note_begun(BegunCalls(0, frozenset()))
-
-    assert mailbox.survives_restart
-    assert mailbox.interrupted() == ([], [])
-    mailbox.opened()
-    mailbox.note_begun(BegunCalls(number, frozenset({number})))
-    assert not mailbox.survives_restart
-    assert mailbox.interrupted()[0] == ["me"]
 
 
 NOTHING_BEGAN = BegunCalls(0, frozenset())
@@ -491,30 +198,6 @@ def test_interrupted_when_a_call_is_lost_between_then_the_others_wait_on(
     assert die_in_vain(mailbox, MOST_IN_VAIN) == [[]] * MOST_IN_VAIN
 
 
-def test_a_call_posted_meanwhile_without_retries_is_not_taken(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-    mailbox.interrupted()
-
-    assert mailbox.post("me", "ping", None, b"") == (0, None)
-    assert len(mailbox) == 0
-
-
-def test_replace_when_a_call_goes_again_then_the_answer_is_for_the_new_one(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-    number = post_kept(mailbox, "me")
-    mailbox.interrupted()
-
-    mailbox.calls.replace(mailbox.current(number), "you")
-    mailbox.opened()
-
-    assert mailbox.settle(number) == "you"
-    mailbox.release(number)
-
-
 # A method that raised, and is called again.
 
 
@@ -537,15 +220,6 @@ def test_again_when_it_may_then_the_same_call_with_a_new_number(
     mailbox.release(frame[1])
 
 
-def test_again_when_it_was_never_kept_or_is_over_then_none(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-
-    assert mailbox.again(post(mailbox, "me"), Retries(1)) is None
-    assert mailbox.again(99, Retries(1)) is None
-
-
 @pytest.mark.parametrize("how", ["drop", "interrupted", "closed", "release"])
 def test_again_when_the_call_is_over_then_its_first_number_is_forgotten(
     mailbox: Mailbox[str], how: str
@@ -565,20 +239,6 @@ def test_again_when_the_call_is_over_then_its_first_number_is_forgotten(
 
     assert mailbox.current(first) == first
     assert (len(mailbox), mailbox.kept) == (0, {})
-
-
-def test_closed_when_calls_are_kept_then_their_frames_come_back_too(
-    mailbox: Mailbox[str],
-) -> None:
-    mailbox.opened()
-    sent = post_kept(mailbox, "me")
-    mailbox.interrupted()
-    mailbox.opened()
-    post(mailbox, "you")
-
-    replies, frames = mailbox.closed()
-
-    assert (replies, numbers_of(frames)) == (["me", "you"], [sent])
 
 
 class MailboxMachine(RuleBasedStateMachine):
@@ -662,10 +322,10 @@ class MailboxMachine(RuleBasedStateMachine):
         was_kept = self.mailbox.release(self.now[number]) is not None
         assert was_kept == (number in self.left)
 
-    @precondition(lambda self: self.over)
+    @precondition(lambda self: self.over or self.waiting)
     @rule(data=st.data())
-    def settle_what_is_over(self, data: st.DataObject) -> None:
-        number = data.draw(st.sampled_from(self.over))
+    def settle_what_is_over_or_waits(self, data: st.DataObject) -> None:
+        number = data.draw(st.sampled_from(self.over + self.waiting))
         assert self.mailbox.settle(self.now[number]) is None
 
     @precondition(lambda self: self.waiting)
@@ -745,8 +405,13 @@ class MailboxMachine(RuleBasedStateMachine):
         check_mailbox(self.mailbox)
         assert len(self.mailbox) == len(self.waiting) + len(self.sent)
         assert self.mailbox.under_way == len(self.sent)
+        place = "open" if self.is_open else "away" if self.is_away else "closed"
+        assert repr(self.mailbox) == (
+            f"<Mailbox {place}, {len(self.waiting)} waiting, {len(self.sent)} sent>"
+        )
         was_sent = [n for n in self.wanted if self.mailbox.was_sent(n)]
         assert was_sent == sorted(self.sent)
+        assert not self.mailbox.kept.keys() & {self.now[number] for number in self.over}
         may_go_again = any(self.left.get(number) for number in self.sent)
         assert self.mailbox.survives_restart == (bool(self.waiting) or may_go_again)
 

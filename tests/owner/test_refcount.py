@@ -18,119 +18,6 @@ def holders() -> RefCount:
     return RefCount()
 
 
-def test_add_when_the_first_then_the_actor_is_held(holders: RefCount) -> None:
-    holders.add(ONE, OWNER)
-
-    assert (holders.is_held(ONE), holders.is_held(TWO)) == (True, False)
-
-
-def test_remove_when_the_last_then_nobody_holds_it(holders: RefCount) -> None:
-    holders.add(ONE, 5)
-
-    assert holders.remove(ONE, 5)
-    assert not holders.is_held(ONE)
-
-
-def test_remove_when_the_same_holder_has_more_then_it_is_held(
-    holders: RefCount,
-) -> None:
-    holders.add(ONE, 5)
-    holders.add(ONE, 5)
-
-    assert not holders.remove(ONE, 5)
-    assert holders.is_held(ONE)
-
-
-def test_remove_when_another_holder_is_there_then_it_is_held(
-    holders: RefCount,
-) -> None:
-    holders.add(ONE, 5)
-    holders.add(ONE, OWNER)
-
-    assert not holders.remove(ONE, 5)
-    assert holders.is_held(ONE)
-
-
-def test_remove_when_several_are_given_back_at_once_then_all_count(
-    holders: RefCount,
-) -> None:
-    for _ in range(3):
-        holders.add(ONE, 5)
-
-    assert holders.remove(ONE, 5, 3)
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_remove_when_nothing_was_lent_then_lookup_error(
-    holders: RefCount, count: int
-) -> None:
-    with pytest.raises(
-        LookupError, match=f"gives back {count} references to 01, and had 0"
-    ):
-        holders.remove(ONE, 5, count)
-
-
-def test_remove_when_more_is_given_back_than_lent_then_lookup_error_and_no_change(
-    holders: RefCount,
-) -> None:
-    holders.add(ONE, 5)
-
-    with pytest.raises(LookupError, match="gives back 2 references to 01, and had 1"):
-        holders.remove(ONE, 5, 2)
-
-    assert holders.remove(ONE, 5)
-
-
-def test_move_when_the_owner_kept_them_then_the_worker_holds_them(
-    holders: RefCount,
-) -> None:
-    holders.add(ONE, OWNER)
-    holders.add(TWO, OWNER)
-
-    holders.move([ONE, TWO], 5)
-
-    assert sorted(holders.forget(5)) == [ONE, TWO]
-
-
-def test_move_when_the_owner_has_more_then_it_keeps_the_rest(holders: RefCount) -> None:
-    holders.add(ONE, OWNER)
-    holders.add(ONE, OWNER)
-
-    holders.move([ONE], 5)
-
-    assert holders.forget(5) == []
-    assert holders.remove(ONE, OWNER)
-
-
-def test_forget_when_a_holder_is_gone_then_those_that_it_alone_held(
-    holders: RefCount,
-) -> None:
-    holders.add(ONE, 5)
-    holders.add(ONE, 5)
-    holders.add(TWO, 5)
-    holders.add(TWO, 6)
-    holders.add(THREE, 6)
-
-    assert holders.forget(5) == [ONE]
-    assert [holders.is_held(actor) for actor in (ONE, TWO, THREE)] == [
-        False,
-        True,
-        True,
-    ]
-
-
-def test_forget_when_it_held_nothing_then_empty(holders: RefCount) -> None:
-    assert holders.forget(5) == []
-
-
-def test_repr_when_shown_then_how_many_actors_are_held(holders: RefCount) -> None:
-    holders.add(ONE, 5)
-    holders.add(ONE, 6)
-    holders.add(TWO, 5)
-
-    assert repr(holders) == "<RefCount of 2 actors>"
-
-
 actors = st.sampled_from([ONE, TWO, THREE])
 ids = st.integers(0, 3)
 
@@ -168,8 +55,10 @@ class HoldersMachine(RuleBasedStateMachine):
 
     @rule(actor=actors, holder=ids, more=st.integers(1, 3))
     def remove_too_much(self, actor: ActorId, holder: int, more: int) -> None:
-        with pytest.raises(LookupError):
-            self.holders.remove(actor, holder, self.model[actor, holder] + more)
+        had = self.model[actor, holder]
+        words = f"gives back {had + more} references to {actor.hex()}, and had {had}"
+        with pytest.raises(LookupError, match=words):
+            self.holders.remove(actor, holder, had + more)
         self.model = +self.model
 
     @rule(moved=st.lists(actors, max_size=4), holder=st.integers(1, 3))
@@ -196,6 +85,7 @@ class HoldersMachine(RuleBasedStateMachine):
     @invariant()
     def held_is_what_the_model_says(self) -> None:
         assert {a for a in (ONE, TWO, THREE) if self.holders.is_held(a)} == self.held()
+        assert repr(self.holders) == f"<RefCount of {len(self.held())} actors>"
 
 
 HoldersMachine.TestCase.settings = settings(stateful_step_count=30)

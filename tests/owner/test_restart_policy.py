@@ -47,84 +47,84 @@ def course(allowed: ActorOptions, *gaps: float, how: Exit = CRASH) -> list[float
     return waits
 
 
+ASKED, LOST = Exit(cause="asked"), Exit(cause="lost")
+NEW, LIVED = RestartHistory(), RestartHistory(has_lived=True)
+
 # Whether.
 
 
 @pytest.mark.parametrize(
-    "cause", ["crashed", "exited", "out of memory", "lost", "restarted"]
+    ("allowed", "history", "how", "fault", "given_up"),
+    [
+        *[
+            (policy(), NEW, Exit(cause=cause), Fault.OWN, None)
+            for cause in ("crashed", "exited", "out of memory", "lost", "restarted")
+        ],
+        (policy(0), NEW, CRASH, Fault.OWN, ""),
+        (policy(1), RestartHistory(1), CRASH, Fault.OWN, " after 1 restart (max_res"),
+        *[
+            (policy(allowed), LIVED, ASKED, fault, "")
+            for allowed in (-1, 0, 3)
+            for fault in Fault
+        ],
+        # What fails to start is not restarted, unless it is a restart.
+        (policy(-1), NEW, FAILED, Fault.OWN, ""),
+        (policy(2), RestartHistory(1), FAILED, Fault.OWN, None),
+        (policy(2), RestartHistory(2), FAILED, Fault.OWN, " after 2 restarts (max_r"),
+        # If there can be no process, only what has lived waits.
+        (policy(-1), NEW, FAILED, Fault.UNLAUNCHED, ""),
+        (policy(1), LIVED, FAILED, Fault.UNLAUNCHED, None),
+        (policy(1), RestartHistory(1), FAILED, Fault.UNLAUNCHED, None),
+        (policy(0), LIVED, LOST, Fault.LOST, ""),
+        (
+            policy(2, window=10.0),
+            RestartHistory(7, 1, 5.0, (4.0, 5.0)),
+            CRASH,
+            Fault.OWN,
+            " after 7 restarts (max_restarts=2 within 10 s)",
+        ),
+    ],
 )
-def test_decide_when_nobody_asked_for_the_end_then_it_is_restarted(cause: str) -> None:
-    assert isinstance(
-        decide(policy(), RestartHistory(), Exit(cause=cause), 0.0), Restart
-    )
+def test_decide_when_it_has_ended_then_whether_it_is_restarted(
+    allowed: ActorOptions,
+    history: RestartHistory,
+    how: Exit,
+    fault: Fault,
+    given_up: str | None,
+) -> None:
+    verdict = decide(allowed, history, how, 6.0, fault)
+
+    if given_up is None:
+        assert isinstance(verdict, Restart)
+    else:
+        assert isinstance(verdict, GiveUp)
+        assert verdict.reason.startswith(given_up)
+        assert bool(verdict.reason) is bool(given_up)
 
 
-@pytest.mark.parametrize("max_restarts", [-1, 0, 3])
-def test_decide_when_the_end_was_asked_for_then_it_is_final(max_restarts: int) -> None:
-    verdict = decide(policy(max_restarts), RestartHistory(), Exit(cause="asked"), 0.0)
-
-    assert verdict == GiveUp("")
-
-
-def test_decide_when_there_are_no_restarts_then_nothing_is_said_of_them() -> None:
-    assert decide(policy(0), RestartHistory(), CRASH, 0.0) == GiveUp("")
+@pytest.mark.parametrize(("allowed", "number"), [(1, 1), (2, 2), (5, 5), (-1, 2000)])
+def test_decide_when_it_dies_again_and_again_then_as_often_as_allowed(
+    allowed: int, number: int
+) -> None:
+    assert len(course(policy(allowed), *[1.0] * 2000)) == number
 
 
-@pytest.mark.parametrize("allowed", [1, 2, 5])
-def test_death_k_plus_1_is_final(allowed: int) -> None:
-    assert len(course(policy(allowed), *[1.0] * 10)) == allowed
-
-
-def test_minus_one_is_for_ever() -> None:
-    assert len(course(policy(-1), *[0.0] * 2000)) == 2000
-
-
-def test_decide_when_restarts_are_used_up_then_the_reason_counts_them() -> None:
-    assert decide(policy(1), RestartHistory(1), CRASH, 0.0) == GiveUp(
-        " after 1 restart (max_restarts=1)"
-    )
-
-
-def test_what_never_came_to_life_is_not_restarted() -> None:
-    assert decide(policy(-1), RestartHistory(), FAILED, 0.0) == GiveUp("")
-
-
-def test_what_fails_during_a_restart_is_tried_until_they_are_used_up() -> None:
-    assert isinstance(decide(policy(2), RestartHistory(1), FAILED, 0.0), Restart)
-    assert isinstance(decide(policy(2), RestartHistory(2), FAILED, 0.0), GiveUp)
-
-
-# What is nobody's fault in the actor.
-
-LOST = Exit(cause="lost")
-LIVED = RestartHistory(has_lived=True)
+# What is not the fault of the actor.
 
 
 def test_decide_when_it_is_lost_then_that_counts_against_nothing() -> None:
-    history, now = LIVED, 0.0
+    history, now, waits = LIVED, 0.0, list[float]()
     for _ in range(50):
         verdict = decide(policy(1), history, LOST, now, Fault.LOST)
         assert isinstance(verdict, Restart)
         history, now = verdict.history, now + verdict.after
+        waits.append(verdict.after)
+    assert waits[:4] == [0.0, 0.5, 1.0, 2.0]
     assert (history.total, history.recent) == (0, ())
 
     after = decide(policy(1), history, CRASH, now)
     assert isinstance(after, Restart)
     assert isinstance(decide(policy(1), after.history, CRASH, now), GiveUp)
-
-
-def test_decide_when_it_is_lost_again_and_again_then_waits_double() -> None:
-    history, now, waits = LIVED, 0.0, list[float]()
-    for _ in range(4):
-        verdict = decide(policy(1), history, LOST, now, Fault.LOST)
-        assert isinstance(verdict, Restart)
-        history, now = verdict.history, now + verdict.after
-        waits.append(verdict.after)
-    assert waits == [0.0, 0.5, 1.0, 2.0]
-
-
-def test_decide_when_it_may_not_be_restarted_then_its_loss_is_final() -> None:
-    assert decide(policy(0), LIVED, LOST, 0.0, Fault.LOST) == GiveUp("")
 
 
 @pytest.mark.parametrize("allowed", [0, 1, -1])
@@ -144,21 +144,6 @@ def test_decide_when_it_is_lost_before_it_is_ready_then_it_is_tried_anew(
     given_up = decide(policy(allowed), made, FAILED, now, Fault.LOST)
     assert given_up == GiveUp(f" after {TRIES} tries")
     assert now < 15.0
-
-
-def test_decide_when_there_can_be_no_process_then_only_what_has_lived_waits() -> None:
-    unlaunched = Fault.UNLAUNCHED
-
-    assert decide(policy(-1), RestartHistory(), FAILED, 0.0, unlaunched) == GiveUp("")
-    assert isinstance(decide(policy(1), LIVED, FAILED, 0.0, unlaunched), Restart)
-    assert isinstance(
-        decide(policy(1), RestartHistory(1), FAILED, 0.0, unlaunched), Restart
-    )
-
-
-@pytest.mark.parametrize("fault", Fault)
-def test_decide_when_it_was_asked_for_then_no_fault_matters(fault: Fault) -> None:
-    assert decide(policy(-1), LIVED, Exit(cause="asked"), 0.0, fault) == GiveUp("")
 
 
 def test_restarts_when_it_is_ready_then_its_tries_are_forgotten() -> None:
@@ -181,23 +166,32 @@ def test_restarts_when_one_does_not_count_then_it_says_so() -> None:
     assert restarts.in_words(0.0) == "which does not count, in 0.1 s"
 
 
-# Within a window.
+# Within a window, and when.
+
+
+@pytest.mark.parametrize(
+    ("allowed", "gaps", "waits"),
+    [
+        (policy(2, window=10.0, backoff=0.0), [4.0] * 50, [0.0] * 2),
+        (
+            policy(-1),
+            [0.0] * 10,
+            [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, LONGEST, LONGEST, LONGEST],
+        ),
+        # It lived for a while: the next restart is at once.
+        (policy(-1), [0, 0, 0, QUIET - 1, QUIET, 0], [0.0, 0.5, 1.0, 2.0, 0.0, 0.5]),
+        (policy(-1, backoff=0.0), [0.0] * 50, [0.0] * 50),
+        (policy(-1, backoff=100.0), [0.0] * 4, [0.0, 100.0, 100.0, 100.0]),
+    ],
+)
+def test_decide_when_it_dies_at_some_times_then_it_waits_so_long_each_time(
+    allowed: ActorOptions, gaps: list[float], waits: list[float]
+) -> None:
+    assert course(allowed, *gaps) == waits
 
 
 def test_decide_when_deaths_are_rare_then_a_window_forgets_them() -> None:
     assert len(course(policy(2, window=10.0), *[11.0] * 50)) == 50
-
-
-def test_decide_when_deaths_are_frequent_then_a_window_counts_them() -> None:
-    assert len(course(policy(2, window=10.0, backoff=0.0), *[4.0] * 50)) == 2
-
-
-def test_decide_when_the_window_is_used_up_then_the_reason_names_it() -> None:
-    history = RestartHistory(7, 1, 5.0, (4.0, 5.0))
-
-    assert decide(policy(2, window=10.0), history, CRASH, 6.0) == GiveUp(
-        " after 7 restarts (max_restarts=2 within 10 s)"
-    )
 
 
 @given(st.lists(st.floats(0, 100), max_size=60), st.integers(1, 5))
@@ -219,58 +213,21 @@ def test_decide_when_there_is_a_window_then_never_more_in_it_nor_remembered(
         assert last - first >= 10.0
 
 
-# When.
-
-
-def test_decide_when_it_dies_again_and_again_then_waits_double_up_to_a_limit() -> None:
-    assert course(policy(-1), *[0.0] * 10) == [
-        0.0,
-        0.5,
-        1.0,
-        2.0,
-        4.0,
-        8.0,
-        16.0,
-        LONGEST,
-        LONGEST,
-        LONGEST,
-    ]
-
-
-def test_decide_when_it_lived_for_a_while_then_the_next_restart_is_at_once() -> None:
-    waits = course(policy(-1), 0, 0, 0, QUIET - 1, QUIET, 0)
-
-    assert waits == [0.0, 0.5, 1.0, 2.0, 0.0, 0.5]
-
-
-def test_decide_when_the_backoff_is_zero_then_never_a_wait() -> None:
-    assert set(course(policy(-1, backoff=0.0), *[0.0] * 50)) == {0.0}
-
-
-def test_decide_when_the_backoff_is_long_then_it_is_its_own_limit() -> None:
-    assert course(policy(-1, backoff=100.0), *[0.0] * 4) == [0.0, 100.0, 100.0, 100.0]
-
-
 # As a life keeps them.
 
 
-def test_restarts_when_one_follows_then_it_is_counted_and_its_reason_kept() -> None:
-    restarts = Restarts(policy(2))
-
-    verdict = restarts.decide(CRASH, 1.0)
-
-    assert isinstance(verdict, Restart)
-    assert (restarts.count, restarts.last_exit) == (1, CRASH)
-    assert repr(restarts) == "<Restarts 1 of 2>"
-
-
-def test_restarts_when_none_follows_then_it_says_why() -> None:
+def test_restarts_when_one_follows_and_then_none_then_both_ends_are_kept() -> None:
     restarts = Restarts(policy(1))
-    restarts.decide(CRASH, 1.0)
+    assert [restarts.would_restart(CRASH, 0.0) for _ in range(3)] == [True] * 3
+    assert repr(restarts) == "<Restarts 0 of 1>"
 
+    assert isinstance(restarts.decide(CRASH, 1.0), Restart)
+    assert repr(restarts) == "<Restarts 1 of 1>"
     assert restarts.decide(FAILED, 1.0) == GiveUp(restarts.given_up)
+
     assert restarts.given_up == " after 1 restart (max_restarts=1)"
-    assert restarts.last_exit == CRASH
+    assert (restarts.count, restarts.last_exit) == (1, CRASH)
+    assert restarts.earlier_deaths == (str(CRASH),)
 
 
 def test_restarts_when_many_followed_then_the_latest_ends_are_kept_in_a_line_each() -> (
@@ -293,21 +250,6 @@ def test_restarts_when_many_followed_then_the_latest_ends_are_kept_in_a_line_eac
         f"its own code ended it (exit code {code}), while it ran run"
         for code in range(2, LATEST + 2)
     )
-
-
-def test_restarts_when_none_follows_then_the_last_end_is_no_earlier_one() -> None:
-    restarts = Restarts(policy(1))
-    restarts.decide(CRASH, 1.0)
-    restarts.decide(FAILED, 1.0)
-
-    assert restarts.earlier_deaths == (str(CRASH),)
-
-
-def test_would_follow_when_asked_then_nothing_is_counted() -> None:
-    restarts = Restarts(policy(1))
-
-    assert [restarts.would_restart(CRASH, 0.0) for _ in range(3)] == [True] * 3
-    assert restarts.count == 0
 
 
 @pytest.mark.parametrize(

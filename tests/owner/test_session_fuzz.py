@@ -5,7 +5,7 @@ values that mean something here (its own ids and those of others, numbers of cal
 are open, what was lent to it), among them fields, frames and bytes of no sense. The
 runtime is one for all cases, so what one leaves behind is found by the next.
 
-``--hypothesis-profile=thorough`` tries thousands of cases instead of hundreds.
+``--hypothesis-profile=thorough`` tries thousands of cases instead of fifty.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from actorlib._owner.engine import LocalEngine
     from actorlib._wire.worker_messages import FieldType
 
-_CASES = max(100, settings().max_examples)
+_CASES = max(50, settings().max_examples)
 
 
 @actorlib.remote

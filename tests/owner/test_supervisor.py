@@ -70,45 +70,48 @@ _STEPS = [
 ]
 
 
+async def _kill_is_complete(spoil: Callable[[Any], None], reset: Any) -> None:
+    """Asserts that a kill has ended all, although a step of it was spoilt.
+
+    Args:
+        spoil: Spoils a step of the end of an actor.
+        reset: Undoes that.
+    """
+    async with scripted({"Doomed": be_silent}, num_cpus=2, num_gpus=1) as launcher:
+        doomed, neighbour = Doomed.options(num_gpus=0.5).remote(), Neighbour.remote()
+        await doomed
+        called = doomed.work.remote()
+        await neighbour.work.remote()
+        spoil(doomed)
+        await asyncio.wait_for(actorlib.kill(doomed), LIMIT)
+        reset()
+        with pytest.raises(ActorDiedError, match="was killed"):
+            await called
+        assert _engine().available()["GPU"] == 1
+        assert launcher.workers[0].exited.done()
+        await neighbour.work.remote()
+
+
 @pytest.mark.parametrize("step", _STEPS)
 async def test_kill_when_a_step_of_the_end_fails_then_share_and_answers_are_back(
     step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with scripted({"Doomed": be_silent}, num_cpus=2, num_gpus=1) as launcher:
+    def spoil(_: Any) -> None:
         table: Any = _engine().actor_table
-        doomed, neighbour = Doomed.options(num_gpus=0.5).remote(), Neighbour.remote()
-        await doomed
-        called = doomed.work.remote()
-        await neighbour.work.remote()
         *path, name = step.split(".")
         for part in path:
             table = getattr(table, part)
-        with monkeypatch.context() as patch:
-            patch.setattr(table, name, _raise)
-            await asyncio.wait_for(actorlib.kill(doomed), LIMIT)
-        with pytest.raises(ActorDiedError, match="was killed"):
-            await called
-        assert _engine().available()["GPU"] == 1
-        assert launcher.workers[0].exited.done()
-        await neighbour.work.remote()
+        monkeypatch.setattr(table, name, _raise)
+
+    await _kill_is_complete(spoil, monkeypatch.undo)
 
 
-@pytest.mark.parametrize("phase", Phase)
-async def test_kill_when_a_step_of_cleanup_fails_then_share_and_answers_are_back(
-    phase: Phase,
-) -> None:
-    async with scripted({"Doomed": be_silent}, num_cpus=2, num_gpus=1) as launcher:
-        doomed, neighbour = Doomed.options(num_gpus=0.5).remote(), Neighbour.remote()
-        await doomed
-        called = doomed.work.remote()
-        await neighbour.work.remote()
-        _session_of(doomed).cleanup.add(phase, _raise)
-        await asyncio.wait_for(actorlib.kill(doomed), LIMIT)
-        with pytest.raises(ActorDiedError, match="was killed"):
-            await called
-        assert _engine().available()["GPU"] == 1
-        assert launcher.workers[0].exited.done()
-        await neighbour.work.remote()
+async def test_kill_when_all_of_cleanup_fails_then_share_and_answers_are_back() -> None:
+    def spoil(doomed: Any) -> None:
+        for phase in Phase:
+            _session_of(doomed).cleanup.add(phase, lambda *_: _raise())
+
+    await _kill_is_complete(spoil, lambda: None)
 
 
 async def test_kill_when_one_answer_cannot_be_given_then_the_others_are(
@@ -311,8 +314,8 @@ def be_hung(worker: ScriptedWorker, frame: Frame) -> None:
 def be_deaf(worker: ScriptedWorker, frame: Frame) -> None:
     """Closes its pipe when it is called, and does not end."""
     be_silent(worker, frame)
-    if frame[0] != START and worker._channel is not None:
-        worker._channel.close()
+    if frame[0] != START:
+        worker.hang_up()
 
 
 def be_mortal(worker: ScriptedWorker, frame: Frame) -> None:

@@ -19,35 +19,31 @@ NEEDS: dict[int, Need[str]] = {
 }
 
 
-def begun(*waits: tuple[str, str, int]) -> list[list[WaitEdge]]:
-    """The circle that each wait closes."""
+@pytest.mark.parametrize(
+    ("waits", "circle"),
+    [
+        ([(A, "A.f", 1)], [("A.f", "A.g")]),
+        ([(A, "A.f", 2), (B, "B.f", 1)], [("B.f", "A.g"), ("A.f", "B.f")]),
+        (
+            [(A, "A.f", 2), (B, "B.f", 3), (C, "C.f", 1)],
+            [("C.f", "A.g"), ("A.f", "B.f"), ("B.f", "C.f")],
+        ),
+        ([(A, "A.f", 2), (B, "B.f", 9)], []),  # it has no single thread
+        ([(A, "A.f", 2), (B, "B.f", 77)], []),  # it is answered
+    ],
+)
+def test_begin_when_actors_wait_then_the_last_wait_closes_the_circle(
+    waits: list[tuple[str, str, int]], circle: list[tuple[str, str]]
+) -> None:
     known: Waits[str, int] = Waits()
-    return [
+
+    *before, last = [
         known.begin(actor, Wait(who, call), NEEDS.get) for actor, who, call in waits
     ]
 
-
-def test_begin_when_an_actor_waits_for_its_own_call_then_a_circle() -> None:
-    assert begun((A, "A.f", 1)) == [[WaitEdge("A.f", "A.g")]]
-
-
-def test_begin_when_two_wait_for_one_another_then_the_second_closes_it() -> None:
-    first, second = begun((A, "A.f", 2), (B, "B.f", 1))
-
-    assert first == []
-    assert second == [WaitEdge("B.f", "A.g"), WaitEdge("A.f", "B.f")]
-
-
-def test_begin_when_three_are_in_a_row_then_the_last_closes_it() -> None:
-    *before, last = begun((A, "A.f", 2), (B, "B.f", 3), (C, "C.f", 1))
-
-    assert before == [[], []]
-    assert [edge.waiter for edge in last] == ["C.f", "A.f", "B.f"]
-
-
-@pytest.mark.parametrize("call", [9, 77], ids=["no single thread", "answered"])
-def test_begin_when_the_row_has_an_end_then_no_circle(call: int) -> None:
-    assert begun((A, "A.f", 2), (B, "B.f", call)) == [[], []]
+    assert not any(before)
+    assert last == [WaitEdge(*edge) for edge in circle]
+    assert len(known) == len(waits) - bool(circle)
 
 
 def test_begin_when_it_leads_into_a_circle_of_others_then_none_of_its_own() -> None:
@@ -57,13 +53,6 @@ def test_begin_when_it_leads_into_a_circle_of_others_then_none_of_its_own() -> N
     known.begin(C, Wait("C.f", 4), lambda _: None)  # as if it had been missed
 
     assert known.begin(A, Wait("A.f", 2), needs.get) == []
-
-
-def test_begin_when_the_circle_is_told_then_the_actor_waits_no_more() -> None:
-    known: Waits[str, int] = Waits()
-    known.begin(A, Wait("A.f", 1), NEEDS.get)
-
-    assert len(known) == 0
 
 
 def test_end_when_a_wait_was_given_up_then_it_closes_nothing() -> None:

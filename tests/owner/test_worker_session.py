@@ -205,28 +205,29 @@ async def test_constructor_when_it_fails_with_no_exception_then_the_share_is_bac
             worker.send((FAILURE, 0, kind, "5", "", "", None, dump(5)))
             worker.leave(ProcessExit(code=1))
 
-    street.launcher._behaviours["Hostile"] = fail
+    street.launcher.behaviours["Hostile"] = fail
     broken = Hostile.options(num_cpus=2).remote()
     assert isinstance(await raised(asyncio.wait_for(broken, LIMIT)), ActorDiedError)
     await asyncio.wait_for(actorlib.kill(broken), LIMIT)
     assert street.engine.available()["CPU"] == 4
 
 
-async def test_method_when_its_name_is_no_text_then_its_target_lives(
-    street: Street,
+@pytest.mark.parametrize(
+    ("method", "headers", "what"),
+    [
+        (b"work", None, "'method' in CALL_ACTOR is a text, not b'work' (bytes)"),
+        ("work", {"deadline": (1.0,)}, "'headers' in CALL_ACTOR_WITH"),
+        ("work", {"batch": 1}, "'headers' in CALL_ACTOR_WITH"),
+        ("work", {"x": 1}, "'headers' in CALL_ACTOR_WITH"),
+    ],
+)
+async def test_call_when_a_worker_makes_it_wrongly_then_its_target_lives(
+    street: Street, method: Any, headers: dict[str, Any] | None, what: str
 ) -> None:
-    told = await street.refuses(
-        (CALL_ACTOR, 1, 0, street.target, b"work", None, NOTHING)
-    )
-    assert "'method' in CALL_ACTOR is a text, not b'work' (bytes)" in told
-
-
-@pytest.mark.parametrize("said", [{"deadline": (1.0,)}, {"batch": 1}, {"x": 1}])
-async def test_said_of_a_call_when_it_makes_no_sense_then_its_target_lives(
-    street: Street, said: dict[str, Any]
-) -> None:
-    ask = (CALL_ACTOR_WITH, 1, 0, street.target, "work", None, said, NOTHING)
-    assert "'headers' in CALL_ACTOR_WITH" in await street.refuses(ask)
+    kind = CALL_ACTOR if headers is None else CALL_ACTOR_WITH
+    more = () if headers is None else (headers,)
+    frame = (kind, 1, 0, street.target, method, None, *more, NOTHING)
+    assert what in await street.refuses(frame)
 
 
 async def test_block_when_it_is_anothers_and_was_not_lent_then_its_maker_keeps_it(

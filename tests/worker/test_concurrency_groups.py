@@ -7,34 +7,17 @@ def frame(number: int) -> tuple[int, int, str]:
     return 2, number, "ping"
 
 
-def test_gate_when_below_its_limit_then_calls_enter() -> None:
+def test_gate_when_it_is_full_then_calls_go_in_their_order_but_those_dropped() -> None:
     gate = Gate(2)
 
-    assert [gate.enter(frame(number)) for number in (1, 2, 3)] == [True, True, False]
-    assert repr(gate) == "<Gate 2 of 2 running, 1 waiting>"
+    entered = [gate.enter(frame(number)) for number in range(1, 6)]
 
-
-def test_gate_when_one_leaves_then_the_first_that_waits_goes() -> None:
-    gate = Gate(1)
-    for number in (1, 2, 3):
-        gate.enter(frame(number))
-
-    assert gate.leave() == frame(2)
-    assert gate.leave() == frame(3)
-    assert gate.leave() is None
+    assert entered == [True, True, False, False, False]
+    assert repr(gate) == "<Gate 2 of 2 running, 3 waiting>"
+    assert [gate.drop(4), gate.drop(4), gate.drop(1)] == [frame(4), None, None]
+    assert [gate.leave() for _ in range(4)] == [frame(3), frame(5), None, None]
     assert gate.running == 0
-    assert gate.enter(frame(4))
-
-
-def test_gate_when_a_waiting_call_is_dropped_then_it_never_goes() -> None:
-    gate = Gate(1)
-    for number in (1, 2, 3):
-        gate.enter(frame(number))
-
-    assert gate.drop(2) == frame(2)
-    assert gate.drop(2) is None
-    assert gate.drop(1) is None
-    assert gate.leave() == frame(3)
+    assert gate.enter(frame(6))
 
 
 def test_gate_when_others_take_places_then_calls_have_the_rest() -> None:

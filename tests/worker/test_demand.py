@@ -20,42 +20,29 @@ def numbers(*asked: tuple[float, int]) -> list[int]:
     return found
 
 
-def test_number_when_nobody_has_asked_is_none() -> None:
-    assert numbers((1.0, 0), (100.0, 0)) == [0, 0]
+LATE = MEMORY - 0.1
 
 
 @pytest.mark.parametrize(
-    ("burst", "kept"), [(1, 1), (3, 3), (MOST, MOST), (1000, MOST)]
+    ("asked", "kept"),
+    [
+        ([(1.0, 0), (100.0, 0)], [0, 0]),
+        # A burst is kept as it is, up to a few.
+        ([(1.0, 1)], [1]),
+        ([(1.0, MOST)], [MOST]),
+        ([(1.0, 1000)], [MOST]),
+        # It is forgotten after a while, but for one.
+        ([(0.0, 8), (LATE, 0), (MEMORY, 0), (3 * MEMORY, 0)], [8, 8, 1, 1]),
+        ([(0.0, 8), (1.0, 5), (2.0, 3), (MEMORY, 0)], [8, 8, 8, 5]),
+        ([(0.0, 8), *[(float(s), 1) for s in range(1, 31)]], [8] * 10 + [1] * 21),
+        # The same burst again is remembered from then on.
+        ([(0.0, 4), (LATE, 4), (LATE + LATE, 0)], [4, 4, 4]),
+    ],
 )
-def test_number_after_a_burst_is_its_size_up_to_a_few(burst: int, kept: int) -> None:
-    assert numbers((1.0, burst)) == [kept]
-
-
-def test_number_when_nobody_asks_any_more_falls_to_one() -> None:
-    looks = [(step * MEMORY, 0) for step in range(1, 4)]
-
-    assert numbers((0.0, 8), *looks) == [8, 1, 1, 1]
-
-
-def test_number_when_a_look_comes_early_stays() -> None:
-    assert numbers((0.0, 8), (MEMORY - 0.1, 0), (MEMORY, 0)) == [8, 8, 1]
-
-
-def test_number_when_smaller_bursts_follow_falls_to_theirs() -> None:
-    assert numbers((0.0, 8), (1.0, 5), (2.0, 3), (MEMORY, 0)) == [8, 8, 8, 5]
-
-
-def test_number_when_single_workers_follow_falls_to_one() -> None:
-    singles = [(float(second), 1) for second in range(1, 31)]
-
-    assert numbers((0.0, 8), *singles)[9::10] == [8, 1, 1]
-    assert numbers((0.0, 8), *singles)[-1] == 1
-
-
-def test_number_when_the_burst_comes_again_is_remembered_anew() -> None:
-    late = MEMORY - 0.1
-
-    assert numbers((0.0, 4), (late, 4), (late + MEMORY - 0.1, 0))[-1] == 4
+def test_number_after_bursts_is_that_of_the_largest_in_memory(
+    asked: list[tuple[float, int]], kept: list[int]
+) -> None:
+    assert numbers(*asked) == kept
 
 
 @pytest.mark.parametrize(

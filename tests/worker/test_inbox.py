@@ -24,22 +24,33 @@ if TYPE_CHECKING:
 
 
 class Client(FrameConsumer):
-    """Has no calls of its own, and no links."""
+    """Is interrupted by the first answer; it has no streams, and no links."""
+
+    def __init__(self) -> None:
+        self.settled: list[int] = []
 
     def settle(self, frame: Frame) -> None:
-        raise AssertionError(frame)
+        self.settled.append(frame[1])
+        if frame[1] == 1:
+            raise KeyboardInterrupt
 
-    item = settle
+    def item(self, frame: Frame) -> None:
+        raise AssertionError(frame)
 
     def take_other(self, frame: Frame) -> list[Frame]:
         raise AssertionError(frame)
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[socket.socket, PipeInbox]]:
+def client() -> Client:
+    return Client()
+
+
+@pytest.fixture
+def ends(client: Client) -> Iterator[tuple[socket.socket, PipeInbox]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        inbox = PipeInbox(Client(), BlockingChannel(theirs))
+        inbox = PipeInbox(client, BlockingChannel(theirs))
         yield ours, inbox
         if inbox._events is not None:
             inbox._events.close()
@@ -50,47 +61,31 @@ def sent(sock: socket.socket, *frames: Frame) -> None:
 
 
 def test_read_when_an_answer_interrupts_it_then_what_came_behind_is_kept(
-    ends: tuple[socket.socket, PipeInbox],
+    ends: tuple[socket.socket, PipeInbox], client: Client
 ) -> None:
     sock, inbox = ends
     sent(
         sock, (RESULT, 1, None, b""), (RESULT, 2, None, b""), (CALL, 3, "m", None, b"")
     )
-    settled: list[int] = []
-
-    def settle(frame: Frame) -> None:
-        settled.append(frame[1])
-        if frame[1] == 1:
-            raise KeyboardInterrupt
-
-    inbox._settle = settle
     with pytest.raises(KeyboardInterrupt):
         inbox.read(lambda: bool(inbox.calls))
     assert not inbox.calls
     inbox.read(lambda: bool(inbox.calls))
 
-    assert settled == [1, 2]
+    assert client.settled == [1, 2]
     assert [frame[1] for frame in inbox.calls] == [3]
 
 
 def test_read_available_when_something_was_kept_then_it_is_read_first(
-    ends: tuple[socket.socket, PipeInbox],
+    ends: tuple[socket.socket, PipeInbox], client: Client
 ) -> None:
     sock, inbox = ends
     sent(sock, (RESULT, 1, None, b""), (RESULT, 2, None, b""))
-    settled: list[int] = []
-
-    def settle(frame: Frame) -> None:
-        settled.append(frame[1])
-        if frame[1] == 1:
-            raise KeyboardInterrupt
-
-    inbox._settle = settle
     with pytest.raises(KeyboardInterrupt):
         inbox.read_available()
     inbox.read_available()
 
-    assert settled == [1, 2]
+    assert client.settled == [1, 2]
 
 
 class Link(LinkSource):
