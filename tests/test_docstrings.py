@@ -27,7 +27,7 @@ import actorlib.blocking
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PUBLIC = [actorlib, actorlib.accelerators, actorlib.blocking]
+PUBLIC = [actorlib, actorlib.accelerators, actorlib.blocking, actorlib.types]
 
 
 def entries(made: object, section: str = "Args") -> dict[str, str]:
@@ -44,16 +44,16 @@ def entries(made: object, section: str = "Args") -> dict[str, str]:
 
 
 OPTIONS: list[tuple[Callable[..., Any], type]] = [
-    (actorlib.init, actorlib.RuntimeOptions),
-    (actorlib.blocking.init, actorlib.RuntimeOptions),
-    (actorlib.blocking.remote, actorlib.ActorOptions),
-    (actorlib.blocking.remote, actorlib.FunctionOptions),
-    (actorlib.remote, actorlib.ActorOptions),
-    (actorlib.remote, actorlib.FunctionOptions),
-    (actorlib.ActorClass.options, actorlib.ActorOptions),
-    (actorlib.RemoteFunction.options, actorlib.FunctionOptions),
-    (actorlib.method, actorlib.CallOptions),
-    (actorlib.ActorMethod.options, actorlib.CallOptions),
+    (actorlib.init, actorlib.types.RuntimeOptions),
+    (actorlib.blocking.init, actorlib.types.RuntimeOptions),
+    (actorlib.blocking.remote, actorlib.types.ActorOptions),
+    (actorlib.blocking.remote, actorlib.types.FunctionOptions),
+    (actorlib.remote, actorlib.types.ActorOptions),
+    (actorlib.remote, actorlib.types.FunctionOptions),
+    (actorlib.types.ActorClass.options, actorlib.types.ActorOptions),
+    (actorlib.types.RemoteFunction.options, actorlib.types.FunctionOptions),
+    (actorlib.method, actorlib.types.CallOptions),
+    (actorlib.types.ActorMethod.options, actorlib.types.CallOptions),
 ]
 """Who takes options by name, and of which class."""
 
@@ -74,10 +74,10 @@ def test_option_when_it_is_taken_then_the_docstring_names_where_it_is_described(
 @pytest.mark.parametrize(
     "options",
     [
-        actorlib.ActorOptions,
-        actorlib.FunctionOptions,
-        actorlib.CallOptions,
-        actorlib.RuntimeOptions,
+        actorlib.types.ActorOptions,
+        actorlib.types.FunctionOptions,
+        actorlib.types.CallOptions,
+        actorlib.types.RuntimeOptions,
     ],
 )
 def test_option_when_it_has_a_default_then_its_text_tells_it(options: Any) -> None:
@@ -259,7 +259,7 @@ USED = [
     "ActorHandle",
     "ActorMethod",
     "ActorPool",
-    "Batch",
+    "MapResult",
     "GeneratorFunction",
     "ObjectRef",
     "ObjectRefGenerator",
@@ -283,4 +283,5 @@ USED = [
     ],
 )
 def test_public_name_when_it_is_used_then_its_docstring_shows_how(name: str) -> None:
-    assert f"actorlib.{name}" in EXAMPLES
+    module = "actorlib.types" if name in actorlib.types.__all__ else "actorlib"
+    assert f"{module}.{name}" in EXAMPLES

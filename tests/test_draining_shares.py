@@ -11,10 +11,10 @@ from helpers.actors import running
 from helpers.gpus import Model, OneCard, pid_on_the_card
 
 import actorlib
-from actorlib import PlacementGroupSchedulingStrategy as Strategy
 from actorlib import placement_group, remove_placement_group
 from actorlib._enforcement.draining import LIMIT
 from actorlib.exceptions import ActorDiedError, ActorUnavailableError
+from actorlib.types import PlacementGroupSchedulingStrategy as Strategy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

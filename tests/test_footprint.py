@@ -90,7 +90,7 @@ import actorlib._runtime
 from actorlib.__main__ import main as command_line
 from actorlib.exceptions import ActorlibError
 
-Runtime, Options = actorlib._runtime.Runtime, actorlib.RuntimeOptions
+Runtime, Options = actorlib._runtime.Runtime, actorlib.types.RuntimeOptions
 
 
 @actorlib.remote(num_gpus=0.5, memory="1GiB", max_restarts=1, max_task_retries=1)

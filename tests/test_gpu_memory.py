@@ -19,7 +19,8 @@ from actorlib.exceptions import TaskUnschedulableError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from actorlib import ActorInfo, Runtime
+    from actorlib import Runtime
+    from actorlib.types import ActorInfo
 
 pytestmark = pytest.mark.memory
 

@@ -107,7 +107,7 @@ async def test_no_shared_memory_when_there_is_to_be_none() -> None:
     async with running(object_store_memory=0) as runtime:
         back = await Echo.remote().echo.remote(np.ones(MIB))
         assert not back.flags.writeable
-        assert runtime.snapshot().object_store == actorlib.ObjectStoreInfo()
+        assert runtime.snapshot().object_store == actorlib.types.ObjectStoreInfo()
         assert back.sum() == MIB
         sessions = stores()._makers.values()
         assert {session.sharing._fd_socket for session in sessions} == {None}

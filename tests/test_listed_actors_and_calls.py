@@ -15,8 +15,9 @@ from helpers.actors import Caller, Echo, Gate, Keeper, Stop, Target, running
 import actorlib
 
 if TYPE_CHECKING:
-    from actorlib import ActorInfo, Runtime
+    from actorlib import Runtime
     from actorlib._options.runtime_options import RuntimeKeywords
+    from actorlib.types import ActorInfo
 
 pytestmark = [
     pytest.mark.memory,

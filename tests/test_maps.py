@@ -691,7 +691,7 @@ async def test_map_when_cancelled_then_plain_calls_stop_and_every_wait_says_so()
     waiting = gate.wait.map(["x"] * 3, chunksize=1)
     waiting.cancel()
     assert isinstance(await raised(waiting), TaskCancelledError)
-    assert repr(waiting) == "<Batch, 3 of 3 chunks done>"
+    assert repr(waiting) == "<MapResult, 3 of 3 chunks done>"
 
 
 class Fragile:

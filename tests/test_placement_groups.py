@@ -11,7 +11,6 @@ from helpers.actors import AsyncCaller, Caller, Echo, Gate, end_of, running
 from helpers.calls import raised
 
 import actorlib
-from actorlib import PlacementGroupSchedulingStrategy as Strategy
 from actorlib import placement_group, remove_placement_group
 from actorlib.exceptions import (
     ActorDiedError,
@@ -23,6 +22,7 @@ from actorlib.exceptions import (
     PlacementGroupRemovedError,
     PlacementGroupUnschedulableError,
 )
+from actorlib.types import PlacementGroupSchedulingStrategy as Strategy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -199,7 +199,7 @@ async def test_bundles_that_are_none_are_refused(
 @pytest.mark.parametrize(
     "options",
     [
-        {"strategy": "pack"},
+        {"strategy": "most"},
         {"strategy": None},
         {"lifetime": "non_detached"},
         {"lifetime": 1},

@@ -31,10 +31,10 @@ PAGES = {
     for path in (ROOT / "docs" / "reference").glob("*.md")
 }
 OPTIONS = [
-    actorlib.ActorOptions,
-    actorlib.CallOptions,
-    actorlib.FunctionOptions,
-    actorlib.RuntimeOptions,
+    actorlib.types.ActorOptions,
+    actorlib.types.CallOptions,
+    actorlib.types.FunctionOptions,
+    actorlib.types.RuntimeOptions,
 ]
 
 
@@ -102,7 +102,9 @@ def test_options_when_written_then_each_has_a_row_a_heading_and_its_default(
 
 
 def test_actor_options_when_written_then_in_five_groups() -> None:
-    groups = re.findall(r"^### (.*)$", options(actorlib.ActorOptions), re.MULTILINE)
+    groups = re.findall(
+        r"^### (.*)$", options(actorlib.types.ActorOptions), re.MULTILINE
+    )
 
     assert groups == [
         "Resources",
@@ -120,7 +122,7 @@ def test_exception_when_public_then_it_is_not_on_the_page_of_others() -> None:
 
 
 def test_option_when_given_what_is_wrong_then_the_reference_has_its_errors() -> None:
-    assert refusals(actorlib.ActorOptions, "max_restarts") == [
+    assert refusals(actorlib.types.ActorOptions, "max_restarts") == [
         "TypeError: max_restarts takes a whole number, or -1 for no limit, not b'?' "
         "(bytes)",
         "ValueError: max_restarts takes a whole number >= 0, or -1 for no limit, not "

@@ -17,7 +17,6 @@ from helpers.rare_cases import rarely
 from helpers.turns import next_turn
 
 import actorlib
-from actorlib import PlacementGroupSchedulingStrategy as Strategy
 from actorlib import placement_group, remove_placement_group
 from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import find_engine
@@ -29,6 +28,7 @@ from actorlib.exceptions import (
     SuspendError,
     UnsupportedOptionError,
 )
+from actorlib.types import PlacementGroupSchedulingStrategy as Strategy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
     from pathlib import Path
 
-    from actorlib import ActorHandle, Runtime, Trace
+    from actorlib import ActorHandle, Runtime
+    from actorlib.types import Trace
 
 pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 

@@ -704,8 +704,9 @@ class ActorHandle(Generic[T]):
             await pin.engine.kill(pin.actor_id)
 
     def __dir__(self) -> list[str]:
-        own = ("share", "suspend", "resume")
-        return sorted({*own, *self.__pin.interface.methods})
+        methods = self.__pin.interface.methods
+        own = [name for name in methods if not name.startswith("__")]
+        return sorted({"share", "suspend", "resume", *own})
 
     def __repr__(self) -> str:
         pin = self.__pin

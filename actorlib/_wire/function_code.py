@@ -27,11 +27,6 @@ NO_CALL = LINKED - 1
 """The number of such a call, whose result has no recipient."""
 
 
-def label_of(method: str) -> str:
-    """Returns the name of a function without its number, which only the owner uses."""
-    return method.partition(":")[2]
-
-
 class ClassDefinition:
     """The pickled class of an actor, and the references that the class captures.
 

@@ -24,6 +24,7 @@ MODULES = (
     "actorlib.blocking",
     "actorlib.exceptions",
     "actorlib.observe",
+    "actorlib.types",
 )
 """The modules whose names are public."""
 
@@ -325,5 +326,5 @@ def made_for(marker: str) -> str:
     """
     word, _, name = marker.partition(": ")
     if word == "options":
-        return options(getattr(importlib.import_module("actorlib"), name))
+        return options(getattr(importlib.import_module("actorlib.types"), name))
     return {"commands": commands, "metrics": metrics, "exceptions": exceptions}[word]()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.engine import FakeEngine, Sent
 
-from actorlib import ActorHandle, ActorMethod, ObjectRef
+from actorlib import ActorHandle, ObjectRef
 from actorlib._api.actor_handle import HandlePin, pin_of
 from actorlib._base.ids import ActorId
 from actorlib._core.engine import collecting_ids, set_engine
@@ -18,6 +18,7 @@ from actorlib._core.runtime_context import RuntimeContext
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import BUILT_IN, interface_of
 from actorlib.exceptions import ActorDiedError, Exit
+from actorlib.types import ActorMethod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,13 +9,14 @@ import pytest
 from helpers.engine import FakeEngine
 
 import actorlib
-from actorlib import ActorClass, ActorHandle
+from actorlib import ActorHandle
 from actorlib._api.decorators import interface_and_options
 from actorlib._base.ids import ActorId
 from actorlib._core.engine import HandlePin, set_engine
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import class_of
 from actorlib.exceptions import UnknownOptionError
+from actorlib.types import ActorClass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from actorlib.exceptions import InitError
 def test_option_when_unknown_then_refused_by_name() -> None:
     with pytest.raises(RuntimeError, match=r"no option 'num_gpu'.*'num_gpus'") as seen:
         checked_init({"num_gpu": 1})
-    assert "help(actorlib.RuntimeOptions)" in str(seen.value)
+    assert "help(actorlib.types.RuntimeOptions)" in str(seen.value)
     assert isinstance(seen.value, ValueError)
 
 

@@ -56,7 +56,7 @@ def test_strategy_when_it_is_spread_then_it_is_accepted_with_one_line(
 
     assert [record.levelname for record in caplog.records] == ["INFO"]
     with pytest.raises(ValueError, match="'SPREAD' or 'DEFAULT', not 'spread'"):
-        actorlib.ActorOptions(scheduling_strategy="spread")
+        actorlib.types.ActorOptions(scheduling_strategy="spread")
 
 
 def test_memory_when_it_has_an_underscore_then_it_is_the_memory() -> None:

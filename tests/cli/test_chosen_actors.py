@@ -11,7 +11,7 @@ from actorlib._cli.choosing import find_actor
 from actorlib.exceptions import RuntimeNotFoundError
 
 if TYPE_CHECKING:
-    from actorlib import ActorInfo
+    from actorlib.types import ActorInfo
 
 
 def row(number: int, name: str | None = None, **changed: Any) -> ActorInfo:

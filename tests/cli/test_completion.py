@@ -24,7 +24,7 @@ from actorlib._cli.top_screen import SORT_KEYS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from actorlib import ActorInfo
+    from actorlib.types import ActorInfo
 
 BASH, FISH, ZSH = map(shutil.which, ("bash", "fish", "zsh"))
 

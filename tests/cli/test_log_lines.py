@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actorlib import LogLine
 from actorlib._cli.logs import Chosen, is_of, text_of
+from actorlib.types import LogLine
 
 if TYPE_CHECKING:
     from helpers.goldens import Golden

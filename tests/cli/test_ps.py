@@ -9,7 +9,6 @@ import pytest
 from helpers.listings import actor, device, listing
 from rich.console import Console
 
-from actorlib import ObjectInfo, ObjectStoreInfo
 from actorlib._cli import objects
 from actorlib._cli.actor_columns import in_rate, on_device
 from actorlib._cli.listing import DOCUMENT, ClientStatus, Listing
@@ -18,6 +17,7 @@ from actorlib._cli.ps_page import draw
 from actorlib._options.shares import ActorShare
 from actorlib._queries.rows import Frame, Objects, Standstill
 from actorlib._rows.snapshot import WorkerGroupInfo
+from actorlib.types import ObjectInfo, ObjectStoreInfo
 
 if TYPE_CHECKING:
     from helpers.goldens import Golden

@@ -173,7 +173,7 @@ async def test_group_when_it_captures_then_children_of_its_callees_are_inside(
     if engine in ("ray", "client"):
         expect_unknown_group(request)
     group = await groups.ready({"CPU": 1})
-    strategy = actorlib.PlacementGroupSchedulingStrategy(
+    strategy = actorlib.types.PlacementGroupSchedulingStrategy(
         group, placement_group_capture_child_tasks=True
     )
     child = Callee("function", is_blocking=False)

@@ -8,7 +8,7 @@ import pytest
 from helpers.engine import FakeEngine
 
 import actorlib
-from actorlib import ObjectRefGenerator, RemoteFunction
+from actorlib import ObjectRefGenerator
 from actorlib._base.validation import names_of
 from actorlib._core.engine import set_engine
 from actorlib._options.actor_options import CommonOptions
@@ -17,6 +17,7 @@ from actorlib._options.function_options import (
 )
 from actorlib._options.group_spec import GroupSpec
 from actorlib.exceptions import UnknownOptionError
+from actorlib.types import RemoteFunction
 
 if typing.TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,7 +143,7 @@ def test_dynamic_is_deprecated() -> None:
     def count() -> Iterator[int]:
         yield 1
 
-    with pytest.warns(DeprecationWarning, match="streams its items"):
+    with pytest.warns(DeprecationWarning, match="streaming"):
         function = actorlib.remote(num_returns="dynamic")(count)
     assert function._options.num_returns == "streaming"
 

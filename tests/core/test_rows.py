@@ -12,7 +12,10 @@ from helpers.listings import actor, device, info, share, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib import (
+from actorlib._base.value import dataclass
+from actorlib._queries.rows import ActorStatus, Frame, Standstill, Status
+from actorlib._rows.rows import RowEncoder, decode_row, encode_row, extend_row
+from actorlib.types import (
     ActorInfo,
     ActorShare,
     BundleInfo,
@@ -26,9 +29,6 @@ from actorlib import (
     Snapshot,
     WorkerGroupInfo,
 )
-from actorlib._base.value import dataclass
-from actorlib._queries.rows import ActorStatus, Frame, Standstill, Status
-from actorlib._rows.rows import RowEncoder, decode_row, encode_row, extend_row
 
 EVERYTHING = snapshot(
     waiting=("Model 'w': GPU=2",),

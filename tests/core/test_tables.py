@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from helpers import listings
 
-from actorlib import (
+from actorlib._rows.tables import clipped, some_of
+from actorlib.types import (
     ActorInfo,
     DeviceInfo,
     GroupInfo,
@@ -17,7 +18,6 @@ from actorlib import (
     Snapshot,
     WorkerGroupInfo,
 )
-from actorlib._rows.tables import clipped, some_of
 
 HOSTILE = "<img src=x onerror='alert(1)'>&amp;"
 

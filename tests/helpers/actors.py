@@ -32,9 +32,10 @@ from actorlib._core.engine import find_engine, set_engine
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
-    from actorlib import ActorHandle, ActorInfo, Runtime
+    from actorlib import ActorHandle, Runtime
     from actorlib._options.runtime_options import RuntimeKeywords
     from actorlib._owner.engine import LocalEngine
+    from actorlib.types import ActorInfo
 
 LIMIT = 20.0
 """Seconds after which a test is taken to hang."""

@@ -360,5 +360,5 @@ def _together(refs: Any) -> Any:
 def _get(get: Callable[..., Any], refs: Any) -> Any:
     if hasattr(refs, "__next__"):
         return next(refs, None)
-    is_wait = isinstance(refs, actorlib.Waiting)
+    is_wait = isinstance(refs, actorlib.types.Waiting)
     return cast("Any", refs).get() if is_wait else get(refs, timeout=LIMIT)

@@ -56,7 +56,13 @@ def _imports(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             # The name of a package alone may be that of something else.
             found = FILES.get(node.value.removeprefix("actorlib."))
-            if node.value.startswith("actorlib.") and found and found.stem[0] != "_":
+            is_home = node.value == "actorlib.types"  # as in @public("actorlib.types")
+            if (
+                node.value.startswith("actorlib.")
+                and found
+                and found.stem[0] != "_"
+                and not is_home
+            ):
                 yield node.value
 
 

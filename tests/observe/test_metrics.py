@@ -12,7 +12,6 @@ import pytest
 from helpers.actors import running
 
 import actorlib
-from actorlib import ActorInfo, Snapshot
 from actorlib.__main__ import main
 from actorlib._cli import metrics as command
 from actorlib._core.engine import find_engine
@@ -22,6 +21,7 @@ from actorlib._queries.queries import begin_query
 from actorlib._rows.snapshot import ObjectStoreInfo
 from actorlib.observe import Run
 from actorlib.observe import prometheus as made
+from actorlib.types import ActorInfo, Snapshot
 
 pytest.importorskip("prometheus_client")
 from prometheus_client import CollectorRegistry, generate_latest

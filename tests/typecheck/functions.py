@@ -9,16 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_type
 
 import actorlib
-from actorlib import (
-    ActorHandle,
-    ObjectRef,
-    ObjectRefGenerator,
-    RemoteFunction,
-    Results,
-)
+from actorlib import ActorHandle, ObjectRef, ObjectRefGenerator, Results
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator
+
+    from actorlib.types import RemoteFunction
 
 
 @actorlib.remote

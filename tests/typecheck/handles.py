@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, assert_type
 
 import actorlib
 import actorlib.blocking as ray
-from actorlib import (
-    ActorHandle,
-    ActorPool,
-    ObjectRef,
-    ObjectRefGenerator,
-    ReplicaInfo,
-    Replicas,
-)
+from actorlib import ActorHandle, ActorPool, ObjectRef, ObjectRefGenerator, Replicas
+from actorlib.types import ReplicaInfo
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

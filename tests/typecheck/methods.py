@@ -7,17 +7,13 @@ every one of them, and no other line is.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
 import actorlib
-from actorlib import (
-    ActorHandle,
-    ActorMethod,
-    ActorPool,
-    ObjectRef,
-    ObjectRefGenerator,
-    Replicas,
-)
+from actorlib import ActorHandle, ActorPool, ObjectRef, ObjectRefGenerator, Replicas
+
+if TYPE_CHECKING:
+    from actorlib.types import ActorMethod
 
 
 class Adder:

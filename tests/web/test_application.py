@@ -18,7 +18,6 @@ pytest.importorskip("starlette")
 from helpers.listings import status
 from test_looks import actor
 
-from actorlib import CallInfo, LogLine
 from actorlib._queries.protocol import BLOCKED, OK, VERSION, Answer
 from actorlib._queries.rows import Calls, Logs, Stacks, Standstill, Task, Thread
 from actorlib._rows.tables import clipped
@@ -28,6 +27,7 @@ from actorlib._web.guard import Admission
 from actorlib._web.questions import MOST_CALLS, MOST_LINES
 from actorlib._web.watch import Watch
 from actorlib.exceptions import RuntimeUnreachableError
+from actorlib.types import CallInfo, LogLine
 
 if TYPE_CHECKING:
     from helpers.goldens import Golden

@@ -26,9 +26,9 @@ from actorlib._web.looks import (
 if TYPE_CHECKING:
     from helpers.goldens import Golden
 
-    from actorlib import ActorInfo
     from actorlib._queries.rows import Status
     from actorlib._web.looks import Shown
+    from actorlib.types import ActorInfo
 
 
 def actor(number: int, **changed: Any) -> ActorInfo:

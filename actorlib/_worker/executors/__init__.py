@@ -9,6 +9,7 @@ In reading order:
 * ``task_executor``: runs calls of functions, one at a time on the main thread.
 * ``async_executor``: serves an actor with ``async def`` methods: its frames, the limits
   of its calls, its plain methods, its end.
+* ``async_functions``: runs calls of ``async def`` functions in the same way.
 * ``coroutines``: runs the ``async def`` methods and async generators of such an actor.
 * ``actor_loop``: runs the loop of its own thread, and its constructor there.
 * ``group_loops``: runs the loops and the threads of its concurrency groups.

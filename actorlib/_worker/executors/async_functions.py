@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from actorlib._core.current_call import running
 from actorlib._core.engine import Engine, set_engine
 from actorlib._loops.loop_thread import blocking_allowed
-from actorlib._wire.function_code import ADD_FUNCTION, label_of
+from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import READY
 from actorlib._worker.executors.async_executor import AsyncExecutor
+from actorlib._worker.executors.invoke import label_of
 from actorlib._worker.requests.async_client import AsyncOwnerClient
 from actorlib._worker.startup import enter_directory
 

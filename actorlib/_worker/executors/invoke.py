@@ -635,6 +635,11 @@ class CallExecutor(ABC, Generic[E]):
             self._client.check_over(stream.call)
 
 
+def label_of(method: str) -> str:
+    """Returns the name of a function without its number, which only the owner uses."""
+    return method.partition(":")[2]
+
+
 def code_of_chunk(
     code: Callable[..., Any], batch: tuple[int, bool]
 ) -> Callable[..., tuple[float, list[object]]]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.engine import Engine, set_engine
 from actorlib._shm.running_calls import MARK
-from actorlib._wire.function_code import ADD_FUNCTION, label_of
+from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import (
     BLOCKED,
     CALL,
@@ -47,7 +47,7 @@ from actorlib._worker.executors.interrupt_signal import (
     NoInterrupts,
     is_below,
 )
-from actorlib._worker.executors.invoke import CallExecutor, MethodTiming
+from actorlib._worker.executors.invoke import CallExecutor, MethodTiming, label_of
 from actorlib._worker.executors.serial_executor import SerialOwnerClient
 from actorlib._worker.requests.client import TOO_LATE, WAIT_REPORT_DELAY
 from actorlib._worker.requests.inbox import PipeInbox
