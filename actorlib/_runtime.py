@@ -1027,10 +1027,31 @@ def run(main: Coroutine[Any, Any, T]) -> T:
             if not asyncio.iscoroutine(main):
                 return runner.run(main)  # raises the error of asyncio
             with MainWatch(runner.get_loop(), find_engine):
-                return runner.run(until_terminated(main))
+                tasks: list[asyncio.Task[Any]] = []
+                try:
+                    return runner.run(_noted(until_terminated(main), tasks))
+                finally:
+                    if not all(task.done() for task in tasks):
+                        # A signal handler of the program has raised in the loop.
+                        runner.run(_cancelled(tasks))
     except BaseException as error:
         hide_own_frames(error, *_LOOPS)
         raise
+
+
+async def _noted(main: Coroutine[Any, Any, T], tasks: list[asyncio.Task[Any]]) -> T:
+    """Awaits the main coroutine, and appends its task to a list."""
+    task = asyncio.current_task()
+    assert task is not None  # a coroutine is awaited in one
+    tasks.append(task)
+    return await main
+
+
+async def _cancelled(tasks: list[asyncio.Task[Any]]) -> None:
+    """Ends the program's main task before all others, so that runtimes end in order."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
 
 
 @public("actorlib")
