@@ -118,7 +118,7 @@ def is_library(file: str) -> bool:
 
 def warn_old_name(old: str, new: str) -> None:
     """Warns that a name will be removed, at the line of the user's code that has it."""
-    level, frame = 2, sys._getframe(1)  # noqa: SLF001  # the documented way
+    level, frame = 2, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # the documented way
     while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FILES):
         level, frame = level + 1, frame.f_back
     warnings.warn(

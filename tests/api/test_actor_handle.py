@@ -16,7 +16,7 @@ from actorlib._base.ids import ActorId
 from actorlib._core.engine import collecting_ids, set_engine
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._options.actor_options import ActorOptions
-from actorlib._options.interface import BUILT_IN, interface_of
+from actorlib._options.interface import interface_of
 from actorlib.exceptions import ActorDiedError, Exit
 from actorlib.types import ActorMethod
 
