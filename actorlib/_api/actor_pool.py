@@ -355,6 +355,9 @@ class ActorPool(Generic[A]):
     def submit(self, fn: Callable[[A, V], Any], value: V) -> None:
         """Passes a value to an idle actor, or to the next one that becomes idle.
 
+        While the results of a ``map`` are taken, its result comes among them, in the
+        order of the calls, as the values of a map are read one by one.
+
         Args:
             fn: Called here with an actor and the value; it returns the ref of a call,
                 or a list of refs.

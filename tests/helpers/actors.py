@@ -96,8 +96,7 @@ async def shared(
                         ending = living_actors(engine)
                         if not ending:
                             break
-                    if runtime.snapshot().actors:
-                        gc.collect()  # a caught error keeps handles in a cycle
+                    collect_handles(runtime)
                     await settled()
                     await drained(engine)
                     set_engine(None)
@@ -109,6 +108,14 @@ async def shared(
             shown = memory._foreign
             LENT.remove(engine)
             assert not shown, f"segments of workers that are gone are left: {shown}"
+
+
+def collect_handles(runtime: Runtime) -> None:
+    """Collects handles that a caught error keeps in a cycle; they are mostly young."""
+    for generation in range(3):
+        if not runtime.snapshot().actors:
+            return
+        gc.collect(generation)
 
 
 def living_actors(engine: LocalEngine) -> list[ActorId]:
