@@ -1,4 +1,4 @@
-"""Functions that are ``async def`` where workers are processes, threads, or Ray's."""
+"""Functions that are ``async def`` where workers are processes or threads."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-import pytest
 from helpers.actors import running
 from helpers.calls import raised
 from test_async_functions import (
-    count_items,
     count_up,
     exists,
-    fail,
     is_there,
     meet,
     touch,
@@ -27,8 +24,6 @@ from actorlib.exceptions import TaskCancelledError, WorkerCrashedError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from actorlib import Runtime
 
 
 async def test_worker_when_it_dies_then_all_its_calls_are_retried_or_fail(
@@ -94,11 +89,3 @@ def test_script_calls_async_functions() -> None:
     with ray.init(num_cpus=2):
         first, second = ray.get([meet.remote("script", 2) for _ in range(2)])
         assert first == second
-
-
-@pytest.mark.ray
-async def test_ray_runs_async_functions(ray_runtime: Runtime) -> None:
-    del ray_runtime
-    assert await count_items.remote(3) == 3
-    assert [await ref async for ref in count_up.remote(3)] == [0, 1, 2]
-    assert isinstance(await raised(fail.remote(KeyError("lost"))), KeyError)

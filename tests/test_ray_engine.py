@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from contextvars import ContextVar
@@ -23,7 +24,7 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -83,9 +84,6 @@ def fail() -> None:
 @actorlib.remote
 def nested(number: int) -> int:
     return actorlib.get(double.remote(number)) + 1
-
-
-# Calls.
 
 
 # Options.
@@ -154,6 +152,31 @@ async def test_function_when_called_then_a_worker_runs_it() -> None:
     error = await raised(fail.remote())
     assert isinstance(error, KeyError)
     assert isinstance(error, TaskError)
+
+
+@actorlib.remote
+async def double_later(number: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * number
+
+
+@actorlib.remote
+async def count_later(number: int) -> AsyncIterator[int]:
+    for item in range(number):
+        await asyncio.sleep(0)
+        yield item
+
+
+@actorlib.remote(max_retries=0)
+async def fail_later() -> None:
+    raise KeyError("lost")
+
+
+async def test_function_when_it_is_an_async_def_then_a_worker_runs_it() -> None:
+    assert await double_later.remote(4) == 8
+    stream: Any = count_later.remote(3)
+    assert [item async for item in stream.values()] == [0, 1, 2]
+    assert isinstance(await raised(fail_later.remote()), KeyError)
 
 
 async def test_function_when_it_asks_for_too_much_then_it_is_told() -> None:
