@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
 import signal
 import sys
@@ -193,9 +194,25 @@ def is_in_memory(item: pytest.Item) -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """Spares whoever collects garbage the thousands of tests, which are none."""
+    """Leaves the thousands of tests out of garbage collections."""
     gc.collect()
     gc.freeze()
+
+
+_finished = itertools.count(1)
+_FREEZE_EVERY = 150
+
+
+def pytest_runtest_logfinish() -> None:
+    """Leaves what pytest keeps of finished tests out of garbage collections, too.
+
+    Many teardowns collect handles that a caught error keeps in a cycle, which took up
+    to 90 ms each at the end of a run.
+    """
+    if next(_finished) % _FREEZE_EVERY == 0:
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")
