@@ -95,8 +95,9 @@ class FunctionOptions(CallTerms, CommonOptions):
             ValueError: It is not, and has max_concurrency.
         """
         if is_async:
-            limit = self.max_concurrency or ASYNC_LIMIT
-            return self.updated({"max_concurrency": limit})
+            if self.max_concurrency:
+                return self
+            return self.updated({"max_concurrency": ASYNC_LIMIT})
         if self.max_concurrency is not None:
             raise ValueError(
                 f"{name} is to have max_concurrency={self.max_concurrency}, and one "

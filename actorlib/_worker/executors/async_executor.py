@@ -66,7 +66,7 @@ from actorlib._worker.requests.async_client import AsyncOwnerClient
 from actorlib._worker.startup import construct, shutting_down
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Generator, Mapping
 
     from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._worker.executors.group_threads import GroupThreads
@@ -95,20 +95,16 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
     set_engine(client)
     executor = AsyncExecutor(client, start, loop)
     actor_loop = executor.actor_loop
-    with blocking_allowed():
-        executor.start_reading()
-        try:
-            instance = construct(start, client, actor_loop.call, actor_loop.run_to_end)
-            executor.set_instance(instance)
-            client.report_ready(instance)
-            if not start.config.is_inline:
-                end_after_calls(executor.terminate)
-            if pipe_loop is loop and not start.config.is_inline:
-                client.inbox.take_interrupts()
-            with shutting_down(instance, actor_loop.run_to_end):
-                actor_loop.run()
-        finally:
-            executor.finish()
+    with executor.reading():
+        instance = construct(start, client, actor_loop.call, actor_loop.run_to_end)
+        executor.set_instance(instance)
+        client.report_ready(instance)
+        if not start.config.is_inline:
+            end_after_calls(executor.terminate)
+        if pipe_loop is loop and not start.config.is_inline:
+            client.inbox.take_interrupts()
+        with shutting_down(instance, actor_loop.run_to_end):
+            actor_loop.run()
 
 
 class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
@@ -205,8 +201,17 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
 
     # On the actor's own thread.
 
-    def start_reading(self) -> None:
-        """Reads the pipe from now on, while a loop runs."""
+    @contextlib.contextmanager
+    def reading(self) -> Generator[None]:
+        """Reads the pipe in the block, while a loop runs; then finishes all calls."""
+        with blocking_allowed():
+            self._start_reading()
+            try:
+                yield
+            finally:
+                self._finish()
+
+    def _start_reading(self) -> None:
         asyncio.set_event_loop(self._loop)
         if self._is_single:
             self._inbox.begin()
@@ -222,7 +227,7 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
         self._coroutines.instance = self._instance = instance
         self._find = partial(getattr, instance)
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Cancels running calls, sends remaining frames, and ends the other loops."""
         self.actor_loop.end(None)
         self._watchdog.end()

@@ -7,17 +7,17 @@ once. No call lends its CPUs while it awaits a result: the worker holds them for
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.current_call import running
-from actorlib._core.engine import Engine, set_engine
-from actorlib._loops.loop_thread import blocking_allowed
+from actorlib._core.engine import set_engine
 from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import READY
 from actorlib._worker.executors.async_executor import AsyncExecutor
-from actorlib._worker.executors.invoke import label_of
+from actorlib._worker.executors.invoke import FunctionWorker, label_of
 from actorlib._worker.requests.async_client import AsyncOwnerClient
 from actorlib._worker.startup import enter_directory
 
@@ -47,16 +47,14 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
     client = _AsyncFunctionClient(start, loop, pipe)
     set_engine(client)
     executor = _AsyncFunctionExecutor(client, start, loop)
-    with blocking_allowed():
-        executor.start_reading()
-        try:
-            executor.set_instance(client.functions)
-            client.post((READY, "", os.getpid()))
-            if not start.config.is_inline:
-                client.inbox.take_interrupts()
-            executor.actor_loop.run()
-        finally:
-            executor.finish()
+    functions = _Functions()
+    client.functions = vars(functions)
+    with executor.reading():
+        executor.set_instance(functions)
+        client.post((READY, "", os.getpid()))
+        if not start.config.is_inline:
+            client.inbox.take_interrupts()
+        executor.actor_loop.run()
 
 
 class _Functions:
@@ -67,41 +65,19 @@ class _Labelled:
     """An ``async def``; its calls have its own name, as known to the user's code."""
 
     def __init__(self, function: Callable[..., Any], label: str) -> None:
-        self.function = function
+        functools.update_wrapper(self, function)
+        self._function = function
         self._label = label
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = running.get()
         assert call is not None  # the executor has set it
         running.set((call[0], self._label, call[2]))
-        return self.function(*args, **kwargs)
+        return self._function(*args, **kwargs)
 
 
-class _AsyncFunctionClient(AsyncOwnerClient):
-    """The engine of a worker of ``async def`` functions.
-
-    Attributes:
-        functions: The functions that were sent.
-    """
-
-    def __init__(
-        self, start: Start, loop: asyncio.AbstractEventLoop, pipe: BlockingChannel
-    ) -> None:
-        super().__init__(start, loop, pipe)
-        self.functions = _Functions()
-
-    def where(self, method: str) -> str:
-        """Returns the name of a function without its number, for messages."""
-        return f"{method.rpartition(':')[2]} (pid {os.getpid()})"
-
-    def function_name(self, method: str) -> str:
-        """Returns the name of a function with its module; see CallLookup."""
-        for name, entry in vars(self.functions).items():
-            if isinstance(entry, _Labelled) and label_of(name) == method:
-                return f"{entry.function.__module__}.{entry.function.__qualname__}"
-        return method
-
-    leave = Engine.leave  # refuses, because this is not an actor
+class _AsyncFunctionClient(FunctionWorker, AsyncOwnerClient):
+    """The engine of a worker of ``async def`` functions."""
 
 
 class _AsyncFunctionExecutor(AsyncExecutor):
@@ -122,7 +98,7 @@ class _AsyncFunctionExecutor(AsyncExecutor):
         is_async = inspect.iscoroutinefunction(function)
         if is_async or inspect.isasyncgenfunction(function):
             function = _Labelled(function, label_of(name))
-        setattr(self._client.functions, name, function)
+        self._client.functions[name] = function
 
     def _is_async(self, method: object) -> bool:
         return isinstance(method, _Labelled)

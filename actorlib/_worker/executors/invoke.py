@@ -12,6 +12,7 @@ alone. An exception that cannot be sent arrives as its text.
 from __future__ import annotations
 
 import operator
+import os
 import time
 from abc import ABC, abstractmethod
 from contextvars import Context, copy_context
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from actorlib._base.ids import LINKED
 from actorlib._core.current_call import is_late, running
-from actorlib._core.engine import collecting_ids
+from actorlib._core.engine import Engine, collecting_ids
 from actorlib._options.interface import bind_method
 from actorlib._shm.memory import share_payload
 from actorlib._wire import serialization
@@ -638,6 +639,29 @@ class CallExecutor(ABC, Generic[E]):
 def label_of(method: str) -> str:
     """Returns the name of a function without its number, which only the owner uses."""
     return method.partition(":")[2]
+
+
+class FunctionWorker:
+    """What the engines of workers of functions have in common; mixed into them.
+
+    Attributes:
+        functions: The functions, by their names on the pipe.
+    """
+
+    functions: dict[str, Callable[..., Any]]
+
+    def where(self, method: str) -> str:
+        """Returns the name of a function without its number, for messages."""
+        return f"{method.rpartition(':')[2]} (pid {os.getpid()})"
+
+    def function_name(self, method: str) -> str:
+        """Returns the name of a function with its module; see CallLookup."""
+        for name, function in self.functions.items():
+            if label_of(name) == method:
+                return f"{function.__module__}.{function.__qualname__}"
+        return method
+
+    leave = Engine.leave  # refuses, because this is not an actor
 
 
 def code_of_chunk(

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.engine import Engine, set_engine
+from actorlib._core.engine import set_engine
 from actorlib._shm.running_calls import MARK
 from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import (
@@ -47,7 +47,12 @@ from actorlib._worker.executors.interrupt_signal import (
     NoInterrupts,
     is_below,
 )
-from actorlib._worker.executors.invoke import CallExecutor, MethodTiming, label_of
+from actorlib._worker.executors.invoke import (
+    CallExecutor,
+    FunctionWorker,
+    MethodTiming,
+    label_of,
+)
 from actorlib._worker.executors.serial_executor import SerialOwnerClient
 from actorlib._worker.requests.client import TOO_LATE, WAIT_REPORT_DELAY
 from actorlib._worker.requests.inbox import PipeInbox
@@ -172,7 +177,7 @@ class TaskInbox(PipeInbox):
                 self._client.executor.interrupt_if_current(frame[1])
 
 
-class TaskOwnerClient(SerialOwnerClient):
+class TaskOwnerClient(FunctionWorker, SerialOwnerClient):
     """The engine of a worker of functions, which lends its CPUs while a call waits.
 
     Attributes:
@@ -262,16 +267,6 @@ class TaskOwnerClient(SerialOwnerClient):
 
             inbox.read(may_go)
 
-    def where(self, method: str) -> str:
-        """Returns the name of a function without its number, for messages."""
-        return f"{method.rpartition(':')[2]} (pid {os.getpid()})"
-
-    def function_name(self, method: str) -> str:
-        """Returns the name of a function with its module; see CallLookup."""
-        return self.executor.function_name(method)
-
-    leave = Engine.leave  # refuses, because this is not an actor
-
 
 class TaskExecutor(CallExecutor[TaskOwnerClient]):
     """Runs the calls of functions, one after the other.
@@ -296,6 +291,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         self.functions: dict[str, Callable[..., Any]] = {
             ADD_FUNCTION: self._add_function
         }
+        client.functions = self.functions
         self.current = 0
         self._gathered_count = 0
         self._cells = client.memory.call_cells() or [0]
@@ -444,12 +440,6 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
 
     def _read_now(self) -> None:
         self._inbox.read_available()
-
-    def function_name(self, label: str) -> str:
-        for name, function in self.functions.items():
-            if label_of(name) == label:
-                return f"{function.__module__}.{function.__qualname__}"
-        return label
 
     def _add_function(self, name: str, function: Callable[..., Any]) -> None:
         self.functions[name] = function
