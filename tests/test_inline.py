@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import ctypes
 import gc
 import os
 import re
@@ -283,6 +284,77 @@ async def test_kill_when_a_method_does_not_return_then_it_is_left_behind_and_tol
         stop.release()
     join_threads_but(known)
     assert seen == []  # no other method has begun
+
+
+async def test_kill_when_the_process_pauses_meanwhile_then_the_thread_has_time_to_end(
+    stop: Stop,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    grace = 0.5
+    async with running(engine="inline", grace=grace):
+        caller = Caller.options(max_concurrency=50).remote()
+        refs = [caller.run.remote(stop.place.stop_here) for _ in range(50)]
+        for _ in refs:
+            await stop.reached()
+        for _ in refs:
+            stop.release()
+        await asyncio.gather(*refs)
+        death = actorlib.kill(caller)
+        # It keeps the lock of the interpreter, so no other thread runs.
+        ctypes.PyDLL(None).usleep(int(1.5 * grace * 1e6))
+        await death
+    assert "left behind" not in caplog.text
+
+
+def test_actors_when_made_then_their_threads_import_no_executor() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _IMPORTS_IN_THREADS],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["done"]
+
+
+_IMPORTS_IN_THREADS = """
+import asyncio, sys, threading
+import actorlib
+
+main_thread = threading.current_thread()
+
+class Recorder:
+    def find_spec(self, name, path=None, target=None):
+        if "executor" in name and threading.current_thread() is not main_thread:
+            print(name)
+
+sys.meta_path.insert(0, Recorder())
+
+class Plain:
+    def get(self, value):
+        return value
+
+class Async:
+    async def get(self, value):
+        return value
+
+def at_once(value):
+    return value
+
+async def later(value):
+    return value
+
+async def main():
+    async with actorlib.init(engine="inline", num_cpus=8):
+        for cls in (Plain, Async):
+            for options in {}, {"max_concurrency": 2}:
+                await actorlib.remote(cls).options(**options).remote().get.remote(1)
+        await actorlib.remote(at_once).remote(1)
+        await actorlib.remote(later).remote(1)
+    print("done")
+
+asyncio.run(main())
+"""
 
 
 async def test_actor_when_left_behind_then_it_does_not_wait_for_others(

@@ -42,6 +42,17 @@ from actorlib._processes.fd_limit import FdLimit
 from actorlib._processes.launcher import ProcessExit
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._worker.__main__ import exit_code_of, serve_function_of
+
+# The executors are imported here, and not by the threads of the first actors. pytest
+# rewrites the modules of its plugins when they are imported, and two threads that do
+# this at once fail on Python 3.11: "AST constructor recursion depth mismatch".
+from actorlib._worker.executors import (
+    async_executor,  # noqa: F401
+    async_functions,  # noqa: F401
+    serial_executor,  # noqa: F401
+    task_executor,  # noqa: F401
+    threaded_executor,  # noqa: F401
+)
 from actorlib._worker.executors.group_loops import close
 from actorlib._worker.startup import ExecutorThreads, read_start
 
@@ -163,7 +174,9 @@ class InlineWorker:
             self.call_cells = [*(self.call_cells or ())]
             with suppress(OSError):  # the thread has closed its end
                 self._worker_sock.shutdown(socket.SHUT_RDWR)
-            self._grace_timer = self._loop.call_later(self._grace, self._abandon)
+            # In two halves: after a pause of the whole process, which ends the first
+            # half, the thread still has the second one.
+            self._grace_timer = self._loop.call_later(self._grace / 2, self._wait_on)
 
     def close(self) -> None:
         self._worker_sock.close()
@@ -180,6 +193,10 @@ class InlineWorker:
 
     def show(self, text: str) -> None:
         """Does nothing: its log records are made in this process."""
+
+    def _wait_on(self) -> None:
+        if not self.exited.done():
+            self._grace_timer = self._loop.call_later(self._grace / 2, self._abandon)
 
     def _on_thread_ended(self) -> None:
         self._thread.join()  # it is about to end
