@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.actors import Echo
 from helpers.owners import Watched
+
+import actorlib
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
+fastapi: Any = pytest.importorskip("fastapi")
+uvicorn: Any = pytest.importorskip("uvicorn")
 httpx: Any = pytest.importorskip("httpx")
 
 # Several processes import FastAPI.
@@ -138,6 +141,55 @@ async def check_service(service: Server, client: Any) -> None:
         assert "Application shutdown complete" in log
         assert "Traceback" not in log
         assert await asyncio.to_thread(watched.left) == []
+
+
+@actorlib.remote
+class Waiting:
+    """Waits until its call is cancelled."""
+
+    def __init__(self) -> None:
+        self._ends = asyncio.Event()
+
+    async def wait(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self._ends.set()
+            raise
+
+    async def until_cancelled(self) -> None:
+        await self._ends.wait()
+
+
+async def test_request_when_its_client_disconnects_then_its_call_is_cancelled() -> None:
+    from examples.service.app import answer_of  # noqa: PLC0415  # it needs fastapi
+
+    app = fastapi.FastAPI()
+    waiting: list[Any] = []
+
+    @app.post("/wait")
+    async def wait(request: fastapi.Request, words: list[str]) -> None:
+        assert words == ["a", "b"]
+        await answer_of(request, waiting[0].wait.remote())
+
+    @app.get("/two")
+    async def two(request: fastapi.Request) -> int:
+        return await answer_of(request, waiting[1].echo.remote(2))
+
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    async with actorlib.init(engine="inline"):
+        waiting[:] = [Waiting.remote(), Echo.remote()]
+        serving = asyncio.create_task(server.serve())
+        while not server.started:  # noqa: ASYNC110  # uvicorn has no event for it
+            await asyncio.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            assert (await client.get("/two")).json() == 2
+            with pytest.raises(httpx.ReadTimeout):
+                await client.post("/wait", json=["a", "b"], timeout=0.2)
+        await asyncio.wait_for(waiting[0].until_cancelled.remote(), LIMIT)
+        server.should_exit = True
+        await serving
 
 
 async def served_by(url: str, count: int, seen: list[int]) -> set[int]:

@@ -4,7 +4,7 @@
 
 After SIGTERM uvicorn accepts no new requests and finishes those that it has; then the
 runtime drains, and the replicas close. A replica that is killed restarts, and its calls
-are repeated: no request fails.
+are repeated: no request fails. A client that disconnects cancels its call.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
 import actorlib
@@ -22,6 +22,8 @@ from actorlib.exceptions import ActorUnavailableError, RuntimeDrainingError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
+
+T = TypeVar("T")
 
 
 @actorlib.remote(num_gpus=0.5, max_restarts=-1, max_task_retries=3)
@@ -86,10 +88,29 @@ async def try_later(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": str(error)}, 503, {"Retry-After": "1"})
 
 
+async def answer_of(request: Request, ref: actorlib.ObjectRef[T]) -> T:
+    """Returns the result of a call, and cancels the call if the client disconnects."""
+
+    async def disconnect() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    disconnected = asyncio.create_task(disconnect())
+    try:
+        await asyncio.wait({disconnected, ref}, return_when=asyncio.FIRST_COMPLETED)
+        if not ref.done():
+            ref.cancel()
+            raise HTTPException(499, "the client has disconnected")
+        return await ref
+    finally:
+        disconnected.cancel()
+
+
 @app.get("/predict")
 async def predict(request: Request, text: str) -> dict[str, str]:
-    """Calls one of the replicas."""
-    return {"answer": await models_of(request).predict.remote(text)}
+    """Calls one of the replicas. A client that disconnects cancels the call."""
+    ref = models_of(request).predict.remote(text)
+    return {"answer": await answer_of(request, ref)}
 
 
 @app.get("/plain")
