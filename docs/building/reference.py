@@ -155,7 +155,8 @@ def options(made: type[Any]) -> str:
         for fields in groups.values()
         for field in fields
     ]
-    parts = ["\n".join(["| option | type | default | meaning |", _RULE, *rows])]
+    table = "\n".join(["| option | type | default | meaning |", _RULE, *rows])
+    parts = [f'<div class="options" markdown>\n\n{table}\n\n</div>']
     for group, fields in groups.items():
         parts.append(f"### {group}\n")
         parts += [_option(made, field, texts[field.name]) for field in fields]
