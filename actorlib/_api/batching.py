@@ -12,7 +12,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, overload
 
 from actorlib._base.public import public
-from actorlib._base.validation import check_count, check_seconds
+from actorlib._base.validation import check_count, check_seconds, wrong_type
 from actorlib._options.interface import signature_of
 
 if TYPE_CHECKING:
@@ -104,10 +104,7 @@ def batch(*given: Any, max_size: int = 32, wait: float = 0.005) -> Any:
 
 def _check(method: object) -> None:
     if not inspect.isfunction(method):
-        raise TypeError(
-            f"@batch takes a method of a class, not {method!r} "
-            f"({type(method).__name__})"
-        )
+        raise wrong_type("@batch takes a method of a class", method)
     if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
         raise TypeError(
             f"@batch takes a method that returns a list, and {method.__qualname__} is "

@@ -28,7 +28,7 @@ from actorlib._api.remote_function import (
     make_function,
 )
 from actorlib._base.public import public
-from actorlib._base.validation import options_by_word
+from actorlib._base.validation import options_by_word, wrong_type
 from actorlib._core.engine import ActorSpec, HandlePin, current_engine
 from actorlib._options.actor_options import ActorKeywords, ActorOptions
 from actorlib._options.function_options import (
@@ -437,9 +437,10 @@ def _decorated(
     if inspect.isfunction(given):
         return make_function(given, checked_as(FunctionOptions, options))
     if not inspect.isclass(given):
-        raise TypeError(
+        raise wrong_type(
             "@remote takes a class whose instances become actors, or a function "
-            f"written in Python, not {given!r} ({type(given).__name__})"
+            "written in Python",
+            given,
         )
     hooks_of(given)  # refuses wrong ones
     return ActorClass(given, checked_as(ActorOptions, options), interface_of(given))
@@ -460,12 +461,7 @@ def use_engine(
     target: ActorClass[..., Any] | RemoteFunction[..., Any],
     engine: Callable[[], Engine],
 ) -> None:
-    """Sets the function that finds the engine of an actor class or remote function.
-
-    Args:
-        target: The actor class or remote function, before it is used.
-        engine: Returns the engine, or raises; each ``.remote()`` calls it.
-    """
+    """Sets the function that each ``.remote()`` calls to find its engine."""
     target._engine = engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this subpackage
 
 
@@ -498,10 +494,7 @@ def _with_actor_ids(options: Mapping[str, object]) -> dict[str, object]:
         is_list = name == "apart_from" and isinstance(value, list | tuple)
         actors = cast("Sequence[object]", value if is_list else (value,))
         if not all(isinstance(actor, ActorHandle) for actor in actors):
-            raise TypeError(
-                f"{name} takes the handle of an actor, not {settings[name]!r} "
-                f"({type(settings[name]).__name__})"
-            )
+            raise wrong_type(f"{name} takes the handle of an actor", settings[name])
         handles = cast("Sequence[ActorHandle[Any]]", actors)
         settings[name] = tuple(pin_of(handle).actor_id for handle in handles)
     return settings

@@ -14,11 +14,8 @@ from actorlib._core.engine import current_engine
 from actorlib._options.group_spec import (
     ANY_BUNDLE,
     DEFAULT,
-    STRATEGY_OPTION,
     GroupReference,
     check_fit,
-    check_once,
-    check_rank,
     spec_of,
 )
 
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
 
     from actorlib._options.actor_options import ActorOptions
     from actorlib._options.function_options import FunctionOptions
+    from actorlib._options.group_spec import GroupSpec
 
 Options = TypeVar("Options", "ActorOptions", "FunctionOptions")
 
@@ -64,11 +62,15 @@ def with_group_spec(settings: Mapping[str, object]) -> dict[str, object]:
     Raises:
         ValueError: The group is named in two ways.
     """
-    check_once(settings)
     options = dict(settings)
-    strategy = options.get(STRATEGY_OPTION)
+    strategy = options.get("scheduling_strategy")
+    if strategy is not None and options.get("placement_group", DEFAULT) != DEFAULT:
+        raise ValueError(
+            "placement_group and scheduling_strategy both name the actor's group: "
+            "give one of the two"
+        )
     if isinstance(strategy, PlacementGroupSchedulingStrategy):
-        options |= {STRATEGY_OPTION: None, **given_options(strategy)}
+        options |= {"scheduling_strategy": None, **given_options(strategy)}
     elif strategy == "SPREAD":
         _log_spread()
     group = options.get("placement_group")
@@ -89,10 +91,6 @@ def _log_spread() -> None:
 def with_current_group(label: str, options: Options) -> Options:
     """Returns the options with the group of the calling code, unless they name one.
 
-    Args:
-        label: The name of the actor's class, or of the function.
-        options: Its options.
-
     Raises:
         ValueError: The group has no such bundle, or none that is large enough; or there
             is a bundle index and no group; or it needs a rank, and has no bundle.
@@ -111,7 +109,7 @@ def with_current_group(label: str, options: Options) -> Options:
             }
             options = options.updated(changes)
     if options.needs_rank:
-        check_rank(label, options.group, index)
+        _check_rank(label, options.group, index)
     if options.group is not None:
         check_fit(label, options.request, options.group, index)
     elif index != ANY_BUNDLE:
@@ -120,3 +118,17 @@ def with_current_group(label: str, options: Options) -> Options:
             f"{label} has none: give placement_group= too"
         )
     return options
+
+
+def _check_rank(label: str, spec: GroupSpec | None, index: int) -> None:
+    if spec is None:
+        raise ValueError(
+            f"{label} asks for torch=True, which makes it a rank of a gang, and it is "
+            "in no placement group: give placement_group= and "
+            "placement_group_bundle_index=, which is its rank"
+        )
+    if index == ANY_BUNDLE:
+        raise ValueError(
+            f"{label} asks for torch=True, and its rank is the number of its bundle: "
+            f"give placement_group_bundle_index=, 0 to {len(spec.amounts) - 1}"
+        )

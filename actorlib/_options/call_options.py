@@ -145,15 +145,7 @@ class CallTerms(Options):
         return headers
 
     def check(self, method: str, *, is_stream: bool) -> None:
-        """Refuses the options of generators for other methods.
-
-        Args:
-            method: The name of the method, for messages.
-            is_stream: Whether it is a generator.
-
-        Raises:
-            ValueError: It is not a generator and has such an option.
-        """
+        """Refuses the options of generators for other methods."""
         if is_stream:
             return
         if self.num_returns == "streaming":
@@ -202,22 +194,11 @@ class CallOptions(CallTerms):
 
     @property
     def retries(self) -> tuple[object, object] | None:
-        """The number of retries of a call, and the exceptions that use them.
-
-        None for those of the actor; each of the two may be None too.
-        """
+        """See CallTerms; None for those of the actor."""
         retries = self.max_task_retries, self.retry_exceptions
         return None if retries == (None, None) else retries
 
     def updated(self, given: Mapping[str, object]) -> Self:
-        """Returns these options with some of them replaced; None changes nothing.
-
-        Args:
-            given: The new values by name.
-
-        Raises:
-            TypeError: An option is unknown, or a value has the wrong type.
-            ValueError: A value is out of range.
-        """
+        """Returns these options with some of them replaced; None changes nothing."""
         new = {name: value for name, value in given.items() if value is not None}
         return self.of({**given_options(self), **new})

@@ -7,11 +7,11 @@ classes have ordinary methods with these names.
 from __future__ import annotations
 
 import inspect
-from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from actorlib._base.public import public
+from actorlib._base.validation import wrong_type
 from actorlib._options.interface import signature_of
 
 if TYPE_CHECKING:
@@ -41,13 +41,10 @@ class Hooks(NamedTuple):
         """Returns the function that closes an instance, or None."""
         if self.close is None:
             return None
-        method = getattr(type(instance), self.close)
-        return partial(_leave, method) if self.are_context else method
-
-
-def _leave(method: Callable[..., object], instance: object) -> object:
-    """Calls ``__aexit__`` as after a block without an error."""
-    return method(instance, None, None, None)
+        method: Callable[..., object] = getattr(type(instance), self.close)
+        if self.are_context:  # as after a block without an error
+            return lambda actor: method(actor, None, None, None)
+        return method
 
 
 @public("actorlib")
@@ -134,11 +131,7 @@ def close(method: MethodT) -> MethodT:
 def make_instance(
     cls: type, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> tuple[object, Coroutine[Any, Any, object] | None]:
-    """Makes an instance of a class, whose constructor may be an ``async def``.
-
-    Returns:
-        The instance, and the coroutine of its constructor, or None.
-    """
+    """Makes an instance; returns the coroutine of an ``async def`` constructor too."""
     constructor = cast("Any", cls).__init__
     if not inspect.iscoroutinefunction(constructor):
         return cls(*args, **kwargs), None
@@ -156,7 +149,7 @@ def hooks_of(cls: type) -> Hooks:
 
     Raises:
         TypeError: One takes arguments.
-        ValueError: There are two of a kind.
+        ValueError: Two have the same mark.
     """
     marked: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
@@ -183,10 +176,7 @@ def hooks_of(cls: type) -> Hooks:
 
 def _mark(method: Callable[..., Any], kind: str) -> None:
     if not inspect.isfunction(method):
-        raise TypeError(
-            f"@{kind} marks a method of an actor class, not {method!r} "
-            f"({type(method).__name__})"
-        )
+        raise wrong_type(f"@{kind} marks a method of an actor class", method)
     if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
         raise TypeError(
             f"@{kind} marks a method that returns, plain or async def, and "

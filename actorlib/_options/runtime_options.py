@@ -102,10 +102,6 @@ _ADDRESSES = ("auto", "local")
 def check_runtime_name(option: str, name: object) -> None:
     """Makes sure that a value may be the name of a runtime.
 
-    Args:
-        option: The name of the option in messages.
-        name: The value.
-
     Raises:
         TypeError: It is not a string.
         ValueError: It is too long, contains other characters, or is a word with
