@@ -30,8 +30,6 @@ In reading order:
 * ``map_calls``: the calls of a map, until their results are taken.
 * ``map_window``: decides the order of results and the size of chunks.
 * ``recorded_calls``: combines the calls of a pool's function into chunks.
-* ``progress``: counts and shows the results of an iterator.
-* ``progress_line``: shows progress on a terminal, below the program's output.
-* ``progress_cell``: shows progress in the output of a notebook's cell.
+* ``progress``: counts results, and shows that on a terminal or in a notebook.
 * ``notebook``: interrupts the calls that an interrupted cell waits for.
 """
