@@ -140,16 +140,7 @@ def __getattr__(name: str) -> object:
 
 
 def load_name(home: dict[str, object], names: dict[str, str], name: str) -> object:
-    """Loads a name of a public module at its first use.
-
-    Args:
-        home: The globals of the public module, which keep the name.
-        names: The names of each module, separated by blanks.
-        name: The name.
-
-    Raises:
-        AttributeError: No module has it.
-    """
+    """Loads a name of a public module, whose globals are ``home``, at its first use."""
     for module, listed in names.items():
         if name in listed.split():
             loaded = _importlib.import_module(f"actorlib.{module}")

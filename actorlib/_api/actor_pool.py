@@ -50,30 +50,19 @@ _UNTAKEN_PER_ACTOR = 4
 
 
 class Member:
-    """An actor of a pool, with its calls.
-
-    Attributes:
-        actor: Its handle.
-        running: The calls, in order. A finished call counts until all before it are.
-        is_alive: Whether it is in the pool.
-    """
+    """An actor of a pool, with its calls."""
 
     __slots__ = ("actor", "is_alive", "running")
 
     def __init__(self, actor: ActorHandle[Any]) -> None:
         self.actor = actor
+        # In order. A finished call counts until all before it are finished.
         self.running: deque[MapCall] = deque()
         self.is_alive = True
 
 
 class PoolState:
-    """Keeps the actors of a pool, and the calls of its values.
-
-    Attributes:
-        members: The actors.
-        calls: The calls whose result was not taken, in order.
-        wakeup: Wakes tasks that wait for results.
-    """
+    """Keeps the actors of a pool, and the calls whose results were not taken."""
 
     def __init__(self) -> None:
         self.members: dict[ActorHandle[Any], Member] = {}

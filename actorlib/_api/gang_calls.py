@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 def rows_of(label: str, size: int, iterables: Sequence[object]) -> list[list[Any]]:
-    """Returns the arguments of each rank, from one iterable for each argument.
-
-    Raises:
-        TypeError: Something is not iterable.
-        ValueError: There are more or fewer items than ranks.
-    """
+    """Returns the arguments of each rank, from one iterable for each argument."""
     rows: list[list[Any]] = [[] for _ in range(size)]
     for place, iterable in enumerate(iterables):
         try:

@@ -57,11 +57,7 @@ class PlacementGroupSchedulingStrategy:
 
 
 def with_group_spec(settings: Mapping[str, object]) -> dict[str, object]:
-    """Replaces the group in a user's options by its spec.
-
-    Raises:
-        ValueError: The group is named in two ways.
-    """
+    """Replaces the group in a user's options by its spec."""
     options = dict(settings)
     strategy = options.get("scheduling_strategy")
     if strategy is not None and options.get("placement_group", DEFAULT) != DEFAULT:
@@ -91,9 +87,7 @@ def _log_spread() -> None:
 def with_current_group(label: str, options: Options) -> Options:
     """Returns the options with the group of the calling code, unless they name one.
 
-    Raises:
-        ValueError: The group has no such bundle, or none that is large enough; or there
-            is a bundle index and no group; or it needs a rank, and has no bundle.
+    It checks that the bundle fits; ``label`` is the name for messages.
     """
     index = options.placement_group_bundle_index
     captures = options.placement_group_capture_child_tasks

@@ -158,11 +158,7 @@ def display_here() -> ProgressDisplay | None:
 
 
 def progress_of(label: bool | str, total: int | None) -> Progress | None:  # noqa: FBT001  # the option
-    """Makes the progress for an option; None if there is no place to show it.
-
-    Raises:
-        TypeError: The label is neither a bool nor a string.
-    """
+    """Makes the progress for an option; None if there is no place to show it."""
     if not isinstance(cast("object", label), bool | str):
         raise wrong_type("progress takes True, False or a label for it", label)
     display = None if label is False else display_here()

@@ -106,11 +106,7 @@ class QueueRef(ObjectRef[R]):
         return self.result()
 
     def result(self) -> R:
-        """Returns the item, which is decoded the first time.
-
-        Raises:
-            SerializationError: It cannot be loaded here.
-        """
+        """Returns the item, which is decoded the first time."""
         super().result()
         if self._items is not None:
             self._load(self._items)

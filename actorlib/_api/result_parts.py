@@ -118,11 +118,7 @@ class ResultSplit(NamedTuple):
     where: str
 
     def part(self, value: Any, place: int) -> Any:
-        """Returns one part of a result; ``place`` counts from 0.
-
-        Raises:
-            TaskError: The result has another number of parts.
-        """
+        """Returns one part of a result; ``place`` counts from 0."""
         error = _fault(value, self.size, self.where)
         if error is not None:
             raise error

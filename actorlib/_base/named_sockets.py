@@ -94,12 +94,7 @@ class AbstractSockets(NamedSockets):
 
 @final
 class FolderSockets(NamedSockets):
-    """Sockets in a folder of the user.
-
-    Args:
-        folder: The folder. It is created if it is missing, and used only if no other
-            user may enter it.
-    """
+    """Sockets in a folder of the user, which no other user may enter."""
 
     def __init__(self, kind: str, folder: str) -> None:
         super().__init__(kind)

@@ -45,12 +45,7 @@ T = TypeVar("T")
 
 
 def wrong_type(expectation: str, value: object) -> TypeError:
-    """Makes the error for a value of a wrong type, which names the value and its type.
-
-    Args:
-        expectation: What was expected, for example ``"preload takes a list"``.
-        value: The value of the user.
-    """
+    """Makes the error for a value: "preload takes a list of names, not 3 (int)"."""
     return TypeError(f"{expectation}, not {value!r} ({type(value).__name__})")
 
 

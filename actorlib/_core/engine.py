@@ -131,12 +131,7 @@ class HandlePin:
 
 
 class Refusal(NamedTuple):
-    """The error of an operation that an engine does not implement.
-
-    Attributes:
-        why: The text of the error.
-        kind: Its type.
-    """
+    """The error of an operation that an engine does not implement."""
 
     why: str
     kind: type[Exception] = UnsupportedOptionError
@@ -248,27 +243,15 @@ class Engine(Protocol):
     def actors(self) -> list[ActorInfo]: ...
 
     def share(self, actor: ActorId) -> ActorShare:
-        """Returns an actor's share of devices, and how that share is enforced.
-
-        Raises:
-            RuntimeError: It is not known in this process.
-        """
+        """Returns an actor's share of devices, and how that share is enforced."""
         raise _refusal(self, "share")
 
     def loads(self, actors: Sequence[ActorId]) -> list[int | None]:
-        """Counts the unfinished calls of each actor; None for one that refuses calls.
-
-        Raises:
-            RuntimeError: They are not known in this process.
-        """
+        """Counts the unfinished calls of each actor; None for one that refuses them."""
         raise _refusal(self, "loads")
 
     def dead(self, actor: ActorId) -> asyncio.Future[None]:
-        """Returns a future that is done when the actor is dead for good.
-
-        Raises:
-            RuntimeError: Its end is not known in this process.
-        """
+        """Returns a future that is done when the actor is dead for good."""
         raise _refusal(self, "dead")
 
     def available(self) -> dict[str, float]:
@@ -280,20 +263,11 @@ class Engine(Protocol):
         ...
 
     def interface(self) -> Interface:
-        """Returns the interface of the actor whose code calls this.
-
-        Raises:
-            RuntimeError: The caller is not the code of an actor.
-        """
+        """Returns the interface of the actor whose code calls this."""
         raise _refusal(self, "interface")
 
     def leave(self) -> NoReturn:
-        """Leaves the actor whose code calls this.
-
-        Raises:
-            ActorExit: Always, in an actor.
-            TypeError: The caller is not the code of an actor.
-        """
+        """Leaves the actor whose code calls this, by raising ActorExit."""
         raise _refusal(self, "leave")
 
     def end(self, actor: ActorId) -> asyncio.Future[None]:
@@ -481,11 +455,7 @@ class collecting_ids:  # noqa: N801  # named like a function, as in ``contextlib
 
 
 def pickling_engine() -> Engine:
-    """Returns the engine that a value is being pickled for.
-
-    Raises:
-        TypeError: It is not pickled for a call or its result.
-    """
+    """Returns the engine of the call that a value is being pickled for."""
     collection = _pickling.get()
     if collection is None:
         raise TypeError(
@@ -638,11 +608,7 @@ class PlacementGroups(Protocol):
         ...
 
     def find(self, name: str) -> GroupSpec:
-        """Returns a group by its name.
-
-        Raises:
-            PlacementGroupNotFoundError: No group has it.
-        """
+        """Returns a group by its name, or raises PlacementGroupNotFoundError."""
         ...
 
     def infos(self) -> list[GroupInfo]: ...

@@ -18,12 +18,9 @@ UNREAD = -1
 
 
 class Bounds(NamedTuple):
-    """Limits of the unread items; the limit that is reached first applies.
+    """Limits of the unread items, -1 for none; the one that is reached first applies.
 
-    Attributes:
-        items: The maximum number of unread items; -1 for no limit.
-        nbytes: The bytes of unread items above which no other item is made; -1 for no
-            limit.
+    Above ``nbytes`` of unread items no other item is made.
     """
 
     items: int

@@ -295,11 +295,7 @@ class CommonOptions(Options):
         return self.mps_thread_percentage is not None
 
     def refuse_callbacks(self) -> None:
-        """Refuses functions of a worker, which the owner cannot call.
-
-        Raises:
-            UnsupportedOptionError: An option is a function.
-        """
+        """Refuses functions of a worker, which the owner cannot call."""
         action = self.device_memory_overuse
         if callable(action):
             raise UnsupportedOptionError(

@@ -200,9 +200,7 @@ _COUNTERPARTS: Mapping[type[CommonOptions], _Counterpart] = {
 def checked_as(kind: type[K], given: Mapping[str, object]) -> K:
     """Makes the options of actors, or of a remote function, from a user's keywords.
 
-    Raises:
-        UnknownOptionError: An option is for the other kind alone.
-        Exception: See ``Options.of``.
+    An option that is for the other kind alone has a separate message.
     """
     own, other = options_by_word(kind), _COUNTERPARTS[kind]
     for name in given:

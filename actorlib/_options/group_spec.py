@@ -122,11 +122,7 @@ def spec_of(group: GroupReference) -> GroupSpec:
 
 
 def check_fit(label: str, amounts: Resources, spec: GroupSpec, index: int) -> None:
-    """Makes sure that an actor fits into an empty bundle.
-
-    Raises:
-        ValueError: There is no such bundle, or it is too small even when it is empty.
-    """
+    """Makes sure that an actor fits into a bundle, or into one of them, if empty."""
     last = len(spec.amounts) - 1
     if not ANY_BUNDLE <= index <= last:
         raise ValueError(

@@ -27,10 +27,7 @@ _CLOSE = "close"
 class Hooks(NamedTuple):
     """The names of the methods that run before the first call and after the last.
 
-    Attributes:
-        setup: The method before the first call, or None.
-        close: The method after the last call, or None.
-        are_context: Whether they are ``__aenter__`` and ``__aexit__``.
+    They may be a context: ``__aenter__`` and ``__aexit__``.
     """
 
     setup: str | None = None
@@ -145,12 +142,7 @@ def make_instance(
 
 
 def hooks_of(cls: type) -> Hooks:
-    """Returns the marked methods of a class, or those of ``async with``.
-
-    Raises:
-        TypeError: One takes arguments.
-        ValueError: Two have the same mark.
-    """
+    """Returns the checked marked methods of a class, or those of ``async with``."""
     marked: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
         for name, value in vars(base).items():

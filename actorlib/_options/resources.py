@@ -82,14 +82,7 @@ def request(
     resources: object = None,
     gpu_memory: object = None,
 ) -> Resources:
-    """Checks the request of one actor and makes it exact; see ``CommonOptions``.
-
-    Raises:
-        TypeError: An amount is not a number, or a name is not a string.
-        ValueError: An amount is negative, not finite, finer than 1/10 000, or not one
-            that its kind of device allows; a name has its own keyword; or two amounts
-            exclude each other.
-    """
+    """Checks the request of one actor and makes it exact; see ``CommonOptions``."""
     amounts = _amounts(num_cpus, num_gpus, memory, resources)
     if gpu_memory is not None:
         amounts[GPU_MEMORY] = positive_bytes_of(GPU_MEMORY, gpu_memory)
@@ -133,12 +126,7 @@ def totals(
     memory: object,
     resources: object,
 ) -> Resources:
-    """Checks the amounts that ``init()`` declares and makes them exact.
-
-    Raises:
-        TypeError: An amount is not a number, or a name is not a string.
-        ValueError: An amount is negative, not finite, or (except memory) not whole.
-    """
+    """Checks the amounts that ``init()`` declares and makes them exact."""
     custom = resources  # the check narrows its type
     if isinstance(custom, Mapping) and GPU_MEMORY in custom:
         raise ValueError(
@@ -156,13 +144,7 @@ def totals(
 
 
 def device_memory_of(value: object) -> dict[str, int]:
-    """Checks the memory of devices that ``init()`` declares and makes it exact.
-
-    Raises:
-        TypeError: It is not a mapping, a kind is not a string, or an amount is not a
-            number.
-        ValueError: A name is not a kind of device, or an amount is not positive.
-    """
+    """Checks the memory of devices that ``init()`` declares and makes it exact."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -187,10 +169,6 @@ def units_of(label: str, value: object) -> int:
     """Converts a user's amount to units, rounded down.
 
     Integers and fractions are exact; a float stands for the decimal that it prints as.
-
-    Raises:
-        TypeError: It is not a real number.
-        ValueError: It is negative, not finite, or finer than one unit.
     """
     number = _number(label, value)
     units = _rounded_down(number, UNITS)
@@ -206,10 +184,6 @@ def bytes_of(label: str, value: object) -> int:
 
     In a size such as ``"1.5 GiB"``, ``KB``, ``MB``, ``GB`` and ``TB`` are powers of
     1000, ``KiB`` to ``TiB`` powers of 1024.
-
-    Raises:
-        TypeError: It is neither a real number nor a string.
-        ValueError: It is negative, not finite, or not a size.
     """
     if isinstance(value, str):
         return _parse_size(label, value)

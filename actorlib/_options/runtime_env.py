@@ -32,12 +32,7 @@ _KEYS = ("env_vars", "working_dir")
 
 
 def checked_env(value: object) -> RuntimeEnv | None:
-    """Checks and copies a user's ``runtime_env``; returns None if it is empty.
-
-    Raises:
-        TypeError: A value has the wrong type.
-        ValueError: A key is unknown, or a variable cannot have that name or value.
-    """
+    """Checks and copies a user's ``runtime_env``; returns None if it is empty."""
     if value is None:
         return None
     if not isinstance(value, Mapping):
@@ -168,11 +163,7 @@ def _directory(entry: object) -> str:
 
 
 def resolved_env(env: RuntimeEnv | None) -> RuntimeEnv | None:
-    """Returns the same with an absolute ``working_dir``.
-
-    Raises:
-        NotADirectoryError: There is no such directory.
-    """
+    """Returns the same with an absolute ``working_dir``, which has to exist."""
     if env is None or "working_dir" not in env:
         return env
     from pathlib import Path  # noqa: PLC0415  # it takes 3 ms, and few set a directory
