@@ -12,7 +12,7 @@ In reading order:
 * ``call_batch``: the results of ``handle.method.map(items)``, all sent at once.
 * ``batching``: ``@batch``: combines calls of one method in its actor.
 * ``remote_function``: ``@remote`` on a function: each call runs in a worker.
-* ``group_options``: the placement group of an actor or a call, from its options.
+* ``group_options``: the placement group and the directory of an actor or a call.
 * ``placement_group``: bundles that are reserved together, and actors in them.
 * ``gang``: one call in each bundle of a group, as ranks: ``group.map``.
 * ``gang_calls``: the arguments of each rank, and the failure to report.

@@ -21,7 +21,7 @@ from typing import (
 
 from actorlib._api.actor_handle import ActorHandle, pin_of
 from actorlib._api.bindings import CurrentSource, found_by_name
-from actorlib._api.group_options import with_current_group, with_group_spec
+from actorlib._api.group_options import with_context, with_group_spec
 from actorlib._api.remote_function import (
     GeneratorFunction,
     RemoteFunction,
@@ -39,7 +39,6 @@ from actorlib._options.function_options import (
 )
 from actorlib._options.hooks import hooks_of
 from actorlib._options.interface import Interface, interface_of
-from actorlib._options.runtime_env import resolved_env
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -128,13 +127,12 @@ class ActorClass(Generic[P, T]):
         source = self._source.get()
         spec = ActorSpec(
             source=source,
-            sent=_pickled_as(source),
+            # A class by value is pickled without its ActorClass.
+            sent=source if _is_importable(source) else source.__wrapped__,
             interface=self._actor_interface,
             args=args,
             kwargs=kwargs,
-            options=with_current_group(
-                self._interface.class_name, _with_resolved_env(self._options)
-            ),
+            options=with_context(self._interface.class_name, self._options),
         )
         if self._options.get_if_exists:
             return ActorHandle(engine.obtain(spec))
@@ -446,11 +444,6 @@ def _decorated(
     return ActorClass(given, checked_as(ActorOptions, options), interface_of(given))
 
 
-def _pickled_as(cls: ActorClass[..., Any]) -> object:
-    """Returns the object to pickle: a class by value without its ActorClass."""
-    return cls if _is_importable(cls) else cls.__wrapped__
-
-
 def _is_importable(cls: ActorClass[..., Any]) -> bool:
     """Whether other processes can import it by its name."""
     plain = cast("type", cls.__wrapped__)
@@ -473,12 +466,6 @@ def interface_and_options(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOp
 def _derived(origin: ActorClass[P, T], options: ActorOptions) -> ActorClass[P, T]:
     interface = origin._interface  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     return ActorClass(origin.__wrapped__, options, interface, origin)
-
-
-def _with_resolved_env(options: ActorOptions) -> ActorOptions:
-    """Returns the options with an absolute ``working_dir``, which has to exist."""
-    env = resolved_env(options.runtime_env)
-    return options if env is None else options.updated({"runtime_env": env})
 
 
 def _with_actor_ids(options: Mapping[str, object]) -> dict[str, object]:

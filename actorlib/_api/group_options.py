@@ -1,4 +1,4 @@
-"""The placement group of an actor or a call, determined from its options."""
+"""The options of an actor or a call that depend on where it is made."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from actorlib._options.group_spec import (
     check_fit,
     spec_of,
 )
+from actorlib._options.runtime_env import resolved_env
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,11 +85,15 @@ def _log_spread() -> None:
     )
 
 
-def with_current_group(label: str, options: Options) -> Options:
-    """Returns the options with the group of the calling code, unless they name one.
+def with_context(label: str, options: Options) -> Options:
+    """Returns the options with an absolute working directory, and a group.
 
-    It checks that the bundle fits; ``label`` is the name for messages.
+    Options that name no group have that of the calling code, if that code captures. The
+    bundle has to fit; ``label`` is the name for messages.
     """
+    env = resolved_env(options.runtime_env)
+    if env != options.runtime_env:
+        options = options.updated({"runtime_env": env})
     index = options.placement_group_bundle_index
     captures = options.placement_group_capture_child_tasks
     if options.placement_group == DEFAULT:

@@ -17,14 +17,13 @@ from typing import (
 )
 
 from actorlib._api.bindings import CurrentSource, found_by_name
-from actorlib._api.group_options import with_current_group, with_group_spec
+from actorlib._api.group_options import with_context, with_group_spec
 from actorlib._api.result_parts import collect_items, split_result
 from actorlib._base.public import public
 from actorlib._core.engine import current_engine
 from actorlib._futures.stream_reader import ObjectRefGenerator
 from actorlib._options.function_options import FunctionSpec, with_given
 from actorlib._options.interface import method_of
-from actorlib._options.runtime_env import resolved_env
 from actorlib.exceptions import UnknownOptionError
 
 if TYPE_CHECKING:
@@ -350,12 +349,8 @@ class RemoteFunction(Generic[P, R]):
 
     def _label_and_options(self) -> tuple[str, FunctionOptions]:
         """Returns the name of a call that is made here, and its options."""
-        options = self._options
-        env = resolved_env(options.runtime_env)
-        if env != options.runtime_env:
-            options = options.updated({"runtime_env": env})
-        label = options.name or self._method.name
-        return label, with_current_group(label, options)
+        label = self._options.name or self._method.name
+        return label, with_context(label, self._options)
 
     if not TYPE_CHECKING:  # type checkers refuse it anyway
 
@@ -439,7 +434,7 @@ class _CollectedFunction(GeneratorFunction[P, R]):
         return collect_items(items, self._options.parts, self._method.name)
 
 
-class _PartedFunction(RemoteFunction[P, R]):
+class _SplitFunction(RemoteFunction[P, R]):
     """A function called with ``num_returns``."""
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -495,7 +490,7 @@ def make_function(
         if options.is_counted:
             kind = _CollectedFunction
     elif options.parts != 1:
-        kind = _PartedFunction
+        kind = _SplitFunction
     return kind(function, options, origin)
 
 
