@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from actorlib._options.actor_options import ActorOptions
     from actorlib._options.function_options import FunctionOptions
-    from actorlib._options.group_spec import GroupSpec
 
 Options = TypeVar("Options", "ActorOptions", "FunctionOptions")
 
@@ -107,8 +106,7 @@ def with_context(label: str, options: Options) -> Options:
                 "placement_group_capture_child_tasks": captures,
             }
             options = options.updated(changes)
-    if options.needs_rank:
-        _check_rank(label, options.group, index)
+    options.check_rank(label)
     if options.group is not None:
         check_fit(label, options.request, options.group, index)
     elif index != ANY_BUNDLE:
@@ -117,17 +115,3 @@ def with_context(label: str, options: Options) -> Options:
             f"{label} has none: give placement_group= too"
         )
     return options
-
-
-def _check_rank(label: str, spec: GroupSpec | None, index: int) -> None:
-    if spec is None:
-        raise ValueError(
-            f"{label} asks for torch=True, which makes it a rank of a gang, and it is "
-            "in no placement group: give placement_group= and "
-            "placement_group_bundle_index=, which is its rank"
-        )
-    if index == ANY_BUNDLE:
-        raise ValueError(
-            f"{label} asks for torch=True, and its rank is the number of its bundle: "
-            f"give placement_group_bundle_index=, 0 to {len(spec.amounts) - 1}"
-        )

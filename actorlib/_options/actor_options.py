@@ -304,6 +304,23 @@ class CommonOptions(Options):
                 "pass the function to init()"
             )
 
+    def check_rank(self, label: str) -> None:
+        """Makes sure that an actor that needs a rank has a certain bundle."""
+        if not self.needs_rank:
+            return
+        if self.group is None:
+            raise ValueError(
+                f"{label} asks for torch=True, which makes it a rank of a gang, and it "
+                "is in no placement group: give placement_group= and "
+                "placement_group_bundle_index=, which is its rank"
+            )
+        if self.placement_group_bundle_index == ANY_BUNDLE:
+            raise ValueError(
+                f"{label} asks for torch=True, and its rank is the number of its "
+                "bundle: give placement_group_bundle_index=, 0 to "
+                f"{len(self.group.amounts) - 1}"
+            )
+
     @property
     def has_device_constraints(self) -> bool:
         """Whether not every device with room will do."""

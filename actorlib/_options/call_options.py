@@ -123,12 +123,6 @@ class CallTerms(Options):
         return self.num_returns if isinstance(self.num_returns, int) else 1
 
     @property
-    def headers(self) -> dict[str, object]:
-        """The headers of each call, without its concurrency group."""
-        headers = {"timeout": self.timeout, "name": self.name, "retries": self.retries}
-        return {name: value for name, value in headers.items() if value is not None}
-
-    @property
     def retries(self) -> tuple[object, object] | None:
         """The number of retries of a call, and the exceptions that use them.
 
@@ -136,13 +130,16 @@ class CallTerms(Options):
         """
         return None
 
-    @property
-    def stream_headers(self) -> dict[str, object]:
-        """The further headers of each call of a generator."""
-        headers: dict[str, object] = {"stream": self.backpressure or 0}
-        if self.detach:
-            headers["detach"] = True
-        return headers
+    def headers(self, *, is_stream: bool) -> dict[str, object]:
+        """Returns the headers of each call, without its concurrency group."""
+        headers: dict[str, object] = {
+            "timeout": self.timeout,
+            "name": self.name,
+            "retries": self.retries,
+        }
+        if is_stream:  # the worker needs the limit of unread items
+            headers |= {"stream": self.backpressure or 0, "detach": self.detach or None}
+        return {name: value for name, value in headers.items() if value is not None}
 
     def check(self, method: str, *, is_stream: bool) -> None:
         """Refuses the options of generators for other methods."""

@@ -236,7 +236,7 @@ class Interface(NamedTuple):
         options = method.options.updated(changes)
         self.check_group(method.name, options)
         options.check(f"{self.class_name}.{method.name}", is_stream=method.is_stream)
-        headers = _headers(options, is_stream=method.is_stream)
+        headers = options.headers(is_stream=method.is_stream)
         if options.concurrency_group != method.options.concurrency_group:
             headers["group"] = options.concurrency_group
         elif method.headers is not None and "group" in method.headers:
@@ -260,8 +260,7 @@ class Interface(NamedTuple):
         for name, exceptions in exceptions_by_method.items():
             method = methods[name]
             options = replace(method.options, retry_exceptions=cast("bool", exceptions))
-            headers = _headers(options, is_stream=method.is_stream)
-            methods[name] = method._replace(options=options, headers=headers or None)
+            methods[name] = _with_options(method, options)
         return self._replace(methods=methods)
 
     def check_group(self, method: str, options: CallOptions) -> None:
@@ -349,15 +348,12 @@ def _method(cls: type, name: str) -> Method:
     is_unbound = isinstance(attribute, (staticmethod, classmethod))
     method = _read(name, function, skip_self=is_bound and not is_unbound)
     options = cast("CallOptions", getattr(function, OPTIONS, _PLAIN))
-    headers = _headers(options, is_stream=method.is_stream)
+    return _with_options(method, options)
+
+
+def _with_options(method: Method, options: CallOptions) -> Method:
+    headers = options.headers(is_stream=method.is_stream)
     return method._replace(options=options, headers=headers or None)
-
-
-def _headers(options: CallOptions, *, is_stream: bool) -> dict[str, object]:
-    headers = options.headers
-    if is_stream:  # the worker needs the limit of unread items
-        headers |= options.stream_headers
-    return headers
 
 
 def is_generator(function: object) -> bool:
