@@ -60,12 +60,12 @@ class ProgressLine:
     """Shows one progress on the terminal, several below one another."""
 
     _lock: ClassVar = threading.RLock()  # a finalizer may run in the middle
-    _shown: ClassVar[dict[ProgressLine, Bars]] = {}
+    _bars: ClassVar[dict[ProgressLine, Bars]] = {}
     _live: ClassVar[Live | None] = None
 
     def show(self, bars: Bars) -> None:
         with self._lock, _without_terminal():
-            self._shown[self] = bars
+            self._bars[self] = bars
             if ProgressLine._live is None:
                 ProgressLine._live = self._new_live()
                 with _handlers_follow():
@@ -75,17 +75,17 @@ class ProgressLine:
     def hide(self) -> None:
         with self._lock, _without_terminal():
             live = ProgressLine._live
-            if live is None or self not in self._shown:
+            if live is None or self not in self._bars:
                 return
-            if len(self._shown) == 1:
+            if len(self._bars) == 1:
                 ProgressLine._live = None
                 try:
                     with _handlers_follow():
                         live.stop()
                 finally:
-                    self._shown.clear()
+                    self._bars.clear()
             else:
-                del self._shown[self]
+                del self._bars[self]
                 live.refresh()
 
     def _new_live(self) -> Live:
@@ -95,7 +95,7 @@ class ProgressLine:
         from actorlib._rows.tables import console  # noqa: PLC0415  # short iterations do not need it
 
         return Live(
-            get_renderable=lambda: Group(*self._shown.values()),
+            get_renderable=lambda: Group(*self._bars.values()),
             console=console(stderr=True),
             auto_refresh=False,
             transient=True,
@@ -201,7 +201,7 @@ class Progress:
         self._bars: Bars | None = None
         self._done = 0
         self.ready: Callable[[], int] = int
-        self._begun = self._shown = self._clock()
+        self._begun = self._drawn_at = self._clock()
         self._next = self._begun + PERIOD
         # At the end of the interpreter too, which may print an error after it.
         weakref.finalize(self, display.hide)
@@ -214,13 +214,13 @@ class Progress:
                 self._bars = bars_of(self._label, self._total, self._begun, self._clock)
             self._bars.update(self._bars.task_ids[0], completed=self._all_done())
             self._display.show(self._bars)
-            self._shown = now
+            self._drawn_at = now
             self._next = now + _TICK
         return self._next - now
 
     def advance(self) -> None:
         self._done += 1
-        self._next = min(self._next, self._shown + PERIOD)
+        self._next = min(self._next, self._drawn_at + PERIOD)
         self.look()
 
     def hide(self) -> None:

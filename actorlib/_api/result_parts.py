@@ -215,16 +215,16 @@ def _fill_parts(
 
 def _kept_part(ref: ObjectRef[Any], place: int, value: object) -> KeptValue | None:
     """Returns the encoded value of a part: the whole result, which is split again."""
-    kept = ref.kept_value
-    if kept is None or type(value) in IMMUTABLE:
+    original = ref.kept_value
+    if original is None or type(value) in IMMUTABLE:
         return None
-    return partial(_load_part, kept, place), None, kept[2], False
+    return partial(_load_part, original, place), None, original[2], False
 
 
-def _load_part(kept: KeptValue, place: int) -> Any:
+def _load_part(original: KeptValue, place: int) -> Any:
     from actorlib._wire.errors import load_kept  # noqa: PLC0415  # it loads msgpack
 
-    return load_kept(kept)[place]
+    return load_kept(original)[place]
 
 
 def _fault(value: object, count: int, where: str) -> TaskError | None:

@@ -380,14 +380,14 @@ def get_fresh(refs: object, timeout: float | None) -> Any:
 def _fresh_value(ref: ObjectRef[Any]) -> Any:
     """Returns the value of a ref that is done, unless it failed."""
     is_shared = ref.hand_out()
-    value, kept = ref.get(0), ref.kept_value
-    if kept is None or not is_shared or type(value) in IMMUTABLE:
+    value, original = ref.get(0), ref.kept_value
+    if original is None or not is_shared or type(value) in IMMUTABLE:
         return value
     from actorlib._wire.errors import load_kept  # noqa: PLC0415  # it loads msgpack
 
     # Handles and refs are counted on the engine's thread; others can be loaded here.
-    load = partial(load_kept, kept)
-    return run_on_loop_of(ref, load) if kept[2] else load()
+    load = partial(load_kept, original)
+    return run_on_loop_of(ref, load) if original[2] else load()
 
 
 def _value(ref: ObjectRef[Any]) -> Any:

@@ -284,19 +284,19 @@ class ObjectRef(_Future[R]):
     def result(self) -> R:
         """Returns the result, the same object each time; see ``asyncio.Future``."""
         value: R = _result_of(self)
-        kept = self._payload
-        if kept is not None and not kept[3]:
-            self._payload = (kept[0], kept[1], kept[2], True)
+        original = self._payload
+        if original is not None and not original[3]:
+            self._payload = (original[0], original[1], original[2], True)
         return value
 
-    def set_result(self, result: R, kept: KeptValue | None = None, /) -> None:
+    def set_result(self, result: R, original: KeptValue | None = None, /) -> None:
         """Fills the ref; see ``asyncio.Future``.
 
         Args:
             result: The value.
-            kept: The value as it was produced; None if it is immutable.
+            original: The value as it was produced; None if it is immutable.
         """
-        self._payload = kept  # first: some loops call back at once
+        self._payload = original  # first: some loops call back at once
         try:
             _future.set_result(self, result)
         except asyncio.InvalidStateError:
@@ -539,10 +539,10 @@ class ObjectRef(_Future[R]):
         Returns whether other code had the object before.
         """
         with _handing_out:
-            kept = self.kept_value
-            if kept is None or kept[3]:
-                return kept is not None
-            self._payload = (*kept[:3], True)
+            original = self.kept_value
+            if original is None or original[3]:
+                return original is not None
+            self._payload = (*original[:3], True)
         return False
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from actorlib._base.public import public
 from actorlib._base.validation import wrong_type
-from actorlib._options.interface import signature_of
+from actorlib._options.interface import is_generator, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -169,7 +169,7 @@ def hooks_of(cls: type) -> Hooks:
 def _mark(method: Callable[..., Any], kind: str) -> None:
     if not inspect.isfunction(method):
         raise wrong_type(f"@{kind} marks a method of an actor class", method)
-    if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+    if is_generator(method):
         raise TypeError(
             f"@{kind} marks a method that returns, plain or async def, and "
             f"{method.__qualname__} is a generator"

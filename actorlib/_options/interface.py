@@ -397,7 +397,7 @@ def _read(name: str, function: object, *, skip_self: bool) -> Method:
         _UNBOUNDED if must else required,
         _UNBOUNDED if unbounded else len(positional),
         any(p.kind is _VAR_KEYWORD for p in parameters),
-        is_stream=is_items or inspect.isgeneratorfunction(function),
+        is_stream=is_generator(function),
         docs=MethodDocs(function, signature.replace(parameters=parameters)),
     )
 
