@@ -56,52 +56,36 @@ if _typing.TYPE_CHECKING:
         shutdown,
     )
 
-_LATE = {
-    "ActorHandle": "_api.actor_handle",
-    "ActorPool": "_api.actor_pool",
-    "Executor": "_executor",
-    "ObjectRef": "_futures.object_ref",
-    "ObjectRefGenerator": "_futures.stream_reader",
-    "PlacementGroup": "_api.placement_group",
-    "Queue": "_api.queue",
-    "Replicas": "_api.replicas",
-    "Results": "_api.results",
-    "Runtime": "_runtime",
-    "as_completed": "_api.as_completed",
-    "attach": "_runtime",
-    "batch": "_api.batching",
-    "cancel": "_runtime",
-    "close": "_options.hooks",
-    "deregister_serializer": "_core.serializers",
-    "exit_actor": "_runtime",
-    "get": "_runtime",
-    "get_actor": "_api.actor_lookup",
-    "get_current_placement_group": "_api.placement_group",
-    "get_gpu_ids": "_runtime",
-    "get_placement_group": "_api.placement_group",
-    "get_runtime_context": "_runtime",
-    "init": "_runtime",
-    "inspect_serializability": "_api.inspection",
-    "is_initialized": "_runtime",
-    "kill": "_runtime",
-    "list_actors": "_api.actor_lookup",
-    "list_named_actors": "_api.actor_lookup",
-    "map_unordered": "_api.pipeline",
-    "method": "_api.typed_methods",
-    "placement_group": "_api.placement_group",
-    "placement_group_table": "_api.placement_group",
-    "propagate": "_core.propagation",
-    "put": "_runtime",
-    "register_serializer": "_core.serializers",
-    "remote": "_api.decorators",
-    "remove_placement_group": "_api.placement_group",
-    "run": "_runtime",
-    "setup": "_options.hooks",
-    "shutdown": "_runtime",
-    "typed": "_api.typed_methods",
-    "wait": "_api.waiting",
+_NAMES = {
+    "_api.actor_handle": "ActorHandle",
+    "_api.actor_lookup": "get_actor list_actors list_named_actors",
+    "_api.actor_pool": "ActorPool",
+    "_api.as_completed": "as_completed",
+    "_api.batching": "batch",
+    "_api.decorators": "remote",
+    "_api.inspection": "inspect_serializability",
+    "_api.pipeline": "map_unordered",
+    "_api.placement_group": (
+        "PlacementGroup get_current_placement_group get_placement_group "
+        "placement_group placement_group_table remove_placement_group"
+    ),
+    "_api.queue": "Queue",
+    "_api.replicas": "Replicas",
+    "_api.results": "Results",
+    "_api.typed_methods": "method typed",
+    "_api.waiting": "wait",
+    "_core.propagation": "propagate",
+    "_core.serializers": "deregister_serializer register_serializer",
+    "_executor": "Executor",
+    "_futures.object_ref": "ObjectRef",
+    "_futures.stream_reader": "ObjectRefGenerator",
+    "_options.hooks": "close setup",
+    "_runtime": (
+        "Runtime attach cancel exit_actor get get_gpu_ids get_runtime_context init "
+        "is_initialized kill put run shutdown"
+    ),
 }
-"""The module of each name, which is loaded at its first use."""
+"""The names of each module, which is loaded when one of them is first used."""
 
 __version__ = "0.2.0"
 
@@ -162,18 +146,10 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     if name == "exceptions":
         return _importlib.import_module("actorlib.exceptions")
-    if name not in _LATE:
-        return _moved(name)
-    value: object = getattr(_importlib.import_module(f"actorlib.{_LATE[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def _moved(name: str) -> object:
-    """Returns a type by its name before 0.3, and warns; AttributeError for others."""
+    # A type by its name before 0.3.
     new_name = "MapResult" if name == "Batch" else name
     if not name[:1].isupper() or new_name not in types.__all__:
-        raise AttributeError(f"module 'actorlib' has no attribute {name!r}")
+        return types.load_name(globals(), _NAMES, name)
     _importlib.import_module("actorlib._base.stack_frames").warn_old_name(
         f"actorlib.{name}", f"actorlib.types.{new_name}"
     )

@@ -1,7 +1,7 @@
 """The command line: ``actorlib devices``, or ``python -m actorlib devices``.
 
-Each command is a pair of functions here, one that declares its arguments and one that
-runs it, and a module of ``_cli`` that is imported when it runs.
+A function here declares the arguments of each command. A module of ``_cli`` runs the
+command, with the arguments by their names, and is imported only then.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import argparse
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actorlib import __version__
 from actorlib._base.validation import words_of
@@ -54,9 +55,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             (2), or the output is closed (1).
     """
     _ready_streams()
-    args = _parser().parse_args(argv)
+    arguments = vars(_parser().parse_args(argv))
+    del arguments["command"]
+    run: Callable[..., int | None] = arguments.pop("run")
     try:
-        code: int = args.run(args)
+        return run(**arguments) or 0
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (ActorlibError, ValueError, OSError) as error:
@@ -66,7 +69,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return next(
             (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1
         )
-    return code
+
+
+def _late(module: str, name: str = "show") -> Callable[..., int | None]:
+    """Returns a function of a module, which is imported when it is called."""
+
+    def run(**arguments: Any) -> int | None:
+        function: Callable[..., int | None] = getattr(import_module(module), name)
+        return function(**arguments)
+
+    return run
 
 
 def _ready_streams() -> None:
@@ -136,18 +148,7 @@ def _demo(add: Add) -> None:
         choices=words_of(RuntimeOptions, "start_method"),
         help="how workers are started (default: template on Linux, spawn elsewhere)",
     )
-    parser.set_defaults(run=_run_demo)
-
-
-def _run_demo(args: argparse.Namespace) -> int:
-    from actorlib._cli.demo import demo
-
-    demo(
-        actors=args.actors,
-        gpus=args.gpus,
-        start_method=args.start_method,
-    )
-    return 0
+    parser.set_defaults(run=_late("actorlib._cli.demo", "demo"))
 
 
 def _devices(add: Add) -> None:
@@ -159,14 +160,7 @@ def _devices(add: Add) -> None:
         "reason. A machine without accelerators is not an error.",
     )
     _as_json(parser)
-    parser.set_defaults(run=_run_devices)
-
-
-def _run_devices(args: argparse.Namespace) -> int:
-    from actorlib._cli import devices
-
-    devices.show(as_json=args.json)
-    return 0
+    parser.set_defaults(run=_late("actorlib._cli.devices"))
 
 
 def _doctor(add: Add) -> None:
@@ -181,13 +175,7 @@ def _doctor(add: Add) -> None:
         epilog="example: actorlib doctor --json",
     )
     _as_json(parser)
-    parser.set_defaults(run=_run_doctor)
-
-
-def _run_doctor(args: argparse.Namespace) -> int:
-    from actorlib._cli import doctor
-
-    return doctor.show(as_json=args.json)
+    parser.set_defaults(run=_late("actorlib._cli.doctor"))
 
 
 def _ps(add: Add) -> None:
@@ -206,15 +194,10 @@ def _ps(add: Add) -> None:
         epilog="example: actorlib ps --pid 812 --json",
     )
     _about_a_runtime(parser)
-    _as_json(parser)
-    parser.add_argument("--all", action="store_true", help="list dead actors, too")
-    parser.set_defaults(run=_run_ps)
-
-
-def _run_ps(args: argparse.Namespace) -> int:
-    from actorlib._cli import ps
-
-    return ps.show(as_json=args.json, pid=args.pid, has_dead=args.all)
+    parser.add_argument(
+        "--all", dest="has_dead", action="store_true", help="list dead actors, too"
+    )
+    parser.set_defaults(run=_late("actorlib._cli.ps"))
 
 
 def _top(add: Add) -> None:
@@ -231,7 +214,6 @@ def _top(add: Add) -> None:
         "actorlib top --web",
     )
     _about_a_runtime(parser)
-    _as_json(parser)
     _about_a_page(parser)
     parser.add_argument(
         "--interval",
@@ -249,38 +231,31 @@ def _top(add: Add) -> None:
     )
     parser.add_argument(
         "--filter",
+        dest="needle",
         default="",
         metavar="TEXT",
         help="show actors with this in their name, class, state, id, pid or device",
     )
-    parser.add_argument("--once", action="store_true", help="print one page, and end")
+    parser.add_argument(
+        "--once", dest="is_once", action="store_true", help="print one page, and end"
+    )
     parser.set_defaults(run=_run_top)
 
 
-def _run_top(args: argparse.Namespace) -> int:
-    if args.web:
-        return _run_page(args)
-    if args.host is not None or args.port is not None:
-        raise ValueError("--host and --port belong to the page: add --web")
-    from actorlib._cli import top
+def _run_top(
+    *, web: bool, host: str | None, port: int | None, pid: int | None, **options: Any
+) -> int:
+    if not web:
+        if host is not None or port is not None:
+            raise ValueError("--host and --port belong to the page: add --web")
+        from actorlib._cli import top
 
-    return top.show(
-        as_json=args.json,
-        is_once=args.once,
-        interval=args.interval,
-        sort=args.sort,
-        needle=args.filter,
-        pid=args.pid,
-    )
-
-
-def _run_page(args: argparse.Namespace) -> int:
-    if args.json or args.once:
+        return top.show(pid=pid, **options)
+    if options["as_json"] or options["is_once"]:
         raise ValueError("--web serves a page until Ctrl-C: no --json, no --once")
-    from actorlib._cli import web
+    from actorlib._cli.web import serve
 
-    host = "127.0.0.1" if args.host is None else args.host
-    return web.serve(pid=args.pid, host=host, port=args.port or 0)
+    return serve(pid=pid, host="127.0.0.1" if host is None else host, port=port or 0)
 
 
 def _calls(add: Add) -> None:
@@ -293,17 +268,10 @@ def _calls(add: Add) -> None:
         epilog="example: actorlib calls m1",
     )
     _about_a_runtime(parser)
-    _as_json(parser)
     parser.add_argument(
-        "actor", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
+        "word", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
     )
-    parser.set_defaults(run=_run_calls)
-
-
-def _run_calls(args: argparse.Namespace) -> int:
-    from actorlib._cli import calls
-
-    return calls.show(as_json=args.json, word=args.actor, pid=args.pid)
+    parser.set_defaults(run=_late("actorlib._cli.calls"))
 
 
 def _logs(add: Add) -> None:
@@ -319,15 +287,19 @@ def _logs(add: Add) -> None:
         epilog="examples: actorlib logs m1 -f; actorlib logs --since 5m --level ERROR",
     )
     _about_a_runtime(parser)
-    _as_json(parser)
     parser.add_argument(
-        "actor", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
+        "word", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
     )
     parser.add_argument(
-        "-f", "--follow", action="store_true", help="show new lines, until Ctrl-C"
+        "-f",
+        "--follow",
+        dest="is_followed",
+        action="store_true",
+        help="show new lines, until Ctrl-C",
     )
     parser.add_argument(
         "-n",
+        dest="count",
         type=_count,
         default=100,
         metavar="N",
@@ -346,24 +318,20 @@ def _logs(add: Add) -> None:
     )
     parser.add_argument(
         "--grep",
+        dest="pattern",
         metavar="REGEX",
         help="only lines that match this regular expression",
     )
     parser.set_defaults(run=_run_logs)
 
 
-def _run_logs(args: argparse.Namespace) -> int:
+def _run_logs(
+    *, since: float | None, level: str | None, pattern: str | None, **options: Any
+) -> int:
     from actorlib._cli import logs
 
-    chosen = logs.Chosen.of(ago=args.since, level=args.level, pattern=args.grep)
-    return logs.show(
-        args.actor,
-        as_json=args.json,
-        count=args.n,
-        chosen=chosen,
-        is_followed=args.follow,
-        pid=args.pid,
-    )
+    chosen = logs.Chosen.of(ago=since, level=level, pattern=pattern)
+    return logs.show(chosen=chosen, **options)
 
 
 def _ago(text: str) -> float:
@@ -390,7 +358,6 @@ def _objects(add: Add) -> None:
         epilog="example: actorlib objects --sort age -n 10",
     )
     _about_a_runtime(parser)
-    _as_json(parser)
     parser.add_argument(
         "--sort",
         choices=("size", "age"),
@@ -399,23 +366,13 @@ def _objects(add: Add) -> None:
     )
     parser.add_argument(
         "-n",
+        dest="limit",
         type=_count,
         default=50,
         metavar="N",
         help="how many to show, at most 10,000 (default: 50)",
     )
-    parser.set_defaults(run=_run_objects)
-
-
-def _run_objects(args: argparse.Namespace) -> int:
-    from actorlib._cli import objects
-
-    return objects.show(
-        as_json=args.json,
-        sort=args.sort,
-        limit=args.n,
-        pid=args.pid,
-    )
+    parser.set_defaults(run=_late("actorlib._cli.objects"))
 
 
 def _metrics(add: Add) -> None:
@@ -428,14 +385,7 @@ def _metrics(add: Add) -> None:
         epilog="example: actorlib metrics --pid 812",
     )
     _about_a_runtime(parser)
-    _as_json(parser)
-    parser.set_defaults(run=_run_metrics)
-
-
-def _run_metrics(args: argparse.Namespace) -> int:
-    from actorlib._cli import metrics
-
-    return metrics.show(as_json=args.json, pid=args.pid)
+    parser.set_defaults(run=_late("actorlib._cli.metrics"))
 
 
 def _explain(add: Add) -> None:
@@ -447,15 +397,8 @@ def _explain(add: Add) -> None:
         epilog="example: actorlib explain m1",
     )
     _about_a_runtime(parser)
-    _as_json(parser)
-    parser.add_argument("actor", metavar="ACTOR", help=_ACTOR)
-    parser.set_defaults(run=_run_explain)
-
-
-def _run_explain(args: argparse.Namespace) -> int:
-    from actorlib._cli import one_actor
-
-    return one_actor.explain(args.actor, as_json=args.json, pid=args.pid)
+    parser.add_argument("word", metavar="ACTOR", help=_ACTOR)
+    parser.set_defaults(run=_late("actorlib._cli.one_actor", "explain"))
 
 
 def _kill(add: Add) -> None:
@@ -467,25 +410,14 @@ def _kill(add: Add) -> None:
         epilog="example: actorlib kill m1 --restart",
     )
     _about_a_runtime(parser)
-    _as_json(parser)
-    parser.add_argument("actor", metavar="ACTOR", help=_ACTOR)
+    parser.add_argument("word", metavar="ACTOR", help=_ACTOR)
     parser.add_argument(
         "--restart",
+        dest="is_restarted",
         action="store_true",
         help="restart it, if its max_restarts allows one more",
     )
-    parser.set_defaults(run=_run_kill)
-
-
-def _run_kill(args: argparse.Namespace) -> int:
-    from actorlib._cli import one_actor
-
-    return one_actor.kill(
-        args.actor,
-        as_json=args.json,
-        is_restarted=args.restart,
-        pid=args.pid,
-    )
+    parser.set_defaults(run=_late("actorlib._cli.one_actor", "kill"))
 
 
 def _stack(add: Add) -> None:
@@ -499,25 +431,16 @@ def _stack(add: Add) -> None:
         epilog="examples: actorlib stack m1; actorlib stack owner --all",
     )
     _about_a_runtime(parser)
-    _as_json(parser)
     parser.add_argument(
-        "actor", metavar="ACTOR", help=f"{_ACTOR}; 'owner' is the program itself"
+        "word", metavar="ACTOR", help=f"{_ACTOR}; 'owner' is the program itself"
     )
     parser.add_argument(
-        "--all", action="store_true", help="show the frames of actorlib and of Python"
+        "--all",
+        dest="has_all",
+        action="store_true",
+        help="show the frames of actorlib and of Python",
     )
-    parser.set_defaults(run=_run_stack)
-
-
-def _run_stack(args: argparse.Namespace) -> int:
-    from actorlib._cli import stack
-
-    return stack.show(
-        args.actor,
-        as_json=args.json,
-        has_all=args.all,
-        pid=args.pid,
-    )
+    parser.set_defaults(run=_late("actorlib._cli.stack"))
 
 
 def _trace(add: Add) -> None:
@@ -533,10 +456,10 @@ def _trace(add: Add) -> None:
         epilog="example: actorlib trace -o out.json --seconds 5",
     )
     _about_a_runtime(parser)
-    _as_json(parser)
     parser.add_argument(
         "-o",
         "--output",
+        dest="path",
         default="trace.json",
         metavar="FILE",
         help="the file to write (default: trace.json)",
@@ -556,19 +479,7 @@ def _trace(add: Add) -> None:
         help="how many of the newest calls, and of runs, to keep, up to 200000 "
         "(default: 100000)",
     )
-    parser.set_defaults(run=_run_trace)
-
-
-def _run_trace(args: argparse.Namespace) -> int:
-    from actorlib._cli import trace
-
-    return trace.show(
-        args.output,
-        seconds=args.seconds,
-        kept=args.kept,
-        as_json=args.json,
-        pid=args.pid,
-    )
+    parser.set_defaults(run=_late("actorlib._cli.trace"))
 
 
 def _completion(add: Add) -> None:
@@ -588,10 +499,10 @@ def _completion(add: Add) -> None:
     parser.set_defaults(run=_run_completion)
 
 
-def _run_completion(args: argparse.Namespace) -> int:
+def _run_completion(what: str) -> int:
     from actorlib._cli import completion
 
-    return completion.show(args.what, _parser().described())
+    return completion.show(what, _parser().described())
 
 
 def _about_a_page(parser: argparse.ArgumentParser) -> None:
@@ -621,11 +532,15 @@ def _about_a_runtime(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the process id of the runtime, if there are several",
     )
+    _as_json(parser)
 
 
 def _as_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--json", action="store_true", help="print one JSON document for machines"
+        "--json",
+        dest="as_json",
+        action="store_true",
+        help="print one JSON document for machines",
     )
 
 

@@ -15,22 +15,21 @@ from functools import partial
 from importlib import import_module
 from time import monotonic
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
 
 from actorlib._api.remote_function import RemoteFunction
 from actorlib._base.public import public
 from actorlib._base.validation import check_count, checked_modules
 from actorlib._core.engine import RuntimeEngine, current_engine, find_engine
+from actorlib._futures.object_ref import fill_future
 from actorlib._options.function_options import FunctionOptions, with_given
 from actorlib._options.interface import method_of
 from actorlib._options.resources import counted
 from actorlib._script_runtime import SCRIPT
-from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import (
         Callable,
-        Collection,
         Iterable,
         Iterator,
         Mapping,
@@ -50,21 +49,13 @@ _CLOSED = "cannot schedule new futures after shutdown"
 _RUNTIME_ENDED = "the runtime of this executor was shut down"
 
 
-class Work:
+class Work(NamedTuple):
     """A function with its arguments, and the future that gets its result."""
 
-    __slots__ = ("args", "function", "future", "kwargs")
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-    ) -> None:
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.future: futures.Future[Any] = futures.Future()
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    future: futures.Future[Any]
 
 
 @public("actorlib")
@@ -77,8 +68,8 @@ class Executor(futures.Executor):
     closures, large arrays travel through shared memory, and calls may hold parts of
     GPUs.
 
-    It uses the runtime of this process. If there is none, it starts one in a thread of
-    its own, which ends with the program.
+    It uses the runtime of this process. If there is none, it starts one in a separate
+    thread, which ends with the program.
 
     Args:
         max_workers: The most calls that run at once. Further ones wait, and can be
@@ -166,7 +157,7 @@ class Executor(futures.Executor):
         Raises:
             RuntimeError: The executor, or the runtime, was shut down.
         """
-        work = Work(fn, args, kwargs)
+        work = Work(fn, args, kwargs, futures.Future())
         with self._lock:
             if self._is_closed:
                 raise RuntimeError(_CLOSED)
@@ -238,12 +229,12 @@ class Executor(futures.Executor):
         with self._lock:
             self._is_closed = True
             waiting = [work.future for work in self._waiting]
-            left = {*waiting, *self._running}
+            unfinished = {*waiting, *self._running}
         if cancel_futures:
             for future in waiting:
                 future.cancel()
-        left = {future for future in left if not future.done()}
-        if not (wait and left):
+        unfinished = {future for future in unfinished if not future.done()}
+        if not (wait and unfinished):
             return
         if asyncio._get_running_loop() is self._loop:  # noqa: SLF001  # None, and no error, if there is none
             raise RuntimeError(
@@ -251,9 +242,11 @@ class Executor(futures.Executor):
                 "write 'async with actorlib.Executor(...)', or "
                 "'await asyncio.to_thread(executor.shutdown)'"
             )
-        while left := futures.wait(left, timeout=_CHECK_INTERVAL).not_done:
-            if find_engine() is not self._engine:
-                self._fail(left)
+        while unfinished := futures.wait(unfinished, timeout=_CHECK_INTERVAL).not_done:
+            if find_engine() is not self._engine:  # which has dropped these calls
+                for future in unfinished:
+                    with suppress(futures.InvalidStateError):  # it is done by now
+                        future.set_exception(RuntimeError(_RUNTIME_ENDED))
 
     async def __aenter__(self) -> Self:
         return self
@@ -318,21 +311,10 @@ class Executor(futures.Executor):
     ) -> None:
         is_quick = monotonic() - began < _QUICK
         self._window = self.limit + self._ahead if is_quick else self.limit
-        if ref.cancelled():
-            future.set_exception(TaskCancelledError("the call was cancelled"))
-        elif (error := ref.exception()) is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(ref.result())
+        fill_future(future, ref)
         self._running.discard(future)
         if self._waiting:
             self._feed()
-
-    def _fail(self, lost: Collection[futures.Future[Any]]) -> None:
-        """Fails the futures of calls that a runtime has dropped at its end."""
-        for future in lost:
-            with suppress(futures.InvalidStateError):  # it has just got its result
-                future.set_exception(RuntimeError(_RUNTIME_ENDED))
 
 
 _AHEAD = 16
@@ -348,8 +330,8 @@ _open_executors: weakref.WeakSet[Executor] = weakref.WeakSet()
 def _count_slots(engine: RuntimeEngine, options: FunctionOptions) -> int:
     """Counts how many calls the machine has resources for at once; at least 1."""
     total = engine.total()
-    asked = counted(options.request.amounts)
-    counts = [int(total.get(name, 0) / each) for name, each in asked.items() if each]
+    amounts = counted(options.request.amounts)
+    counts = [int(total.get(name, 0) / each) for name, each in amounts.items() if each]
     return max(1, min(counts, default=os.cpu_count() or 1))
 
 
@@ -404,8 +386,8 @@ def _results(
 ) -> Iterator[T]:
     try:
         while submitted:
-            left = None if deadline is None else deadline - monotonic()
-            result = submitted.popleft().result(left)
+            timeout = None if deadline is None else deadline - monotonic()
+            result = submitted.popleft().result(timeout)
             submitted.extend(itertools.islice(following, 1))
             yield result
     finally:

@@ -94,11 +94,6 @@ CONTROL_VARIABLE = "ACTORLIB_CONTROL"
 
 
 def engine_name(options: RuntimeOptions) -> str:
-    """Returns the name of the chosen engine.
-
-    Raises:
-        ValueError: The variable does not name an engine.
-    """
     if options.engine is not None:
         return options.engine
     name = os.environ.get(ENGINE_VARIABLE) or "local"
@@ -107,11 +102,7 @@ def engine_name(options: RuntimeOptions) -> str:
 
 
 def address_of(options: RuntimeOptions, engine: str) -> str | None:
-    """Returns the address of the cluster, or None.
-
-    Raises:
-        ValueError: There is an address, and the engine has no cluster.
-    """
+    """Returns the address of the cluster, or None; refuses one for another engine."""
     if engine == "ray":
         return options.address or os.environ.get(ADDRESS_VARIABLE) or None
     if options.address is not None:
@@ -125,13 +116,7 @@ def address_of(options: RuntimeOptions, engine: str) -> str | None:
 async def start_engine(
     options: RuntimeOptions, engine: str, address: str | None
 ) -> RuntimeEngine:
-    """Starts an engine.
-
-    Raises:
-        TemplateError: No worker can be started.
-        ClusterError: There is no cluster at the address.
-        ImportError: A package that the engine needs is not installed.
-    """
+    """Starts an engine; see ``init`` for its errors."""
     if engine == "ray":
         from actorlib._ray.cluster import start
 
@@ -180,14 +165,7 @@ def _shown_preload(options: RuntimeOptions) -> AbstractContextManager[None]:
 
 
 def check_page(address: str, engine: str) -> None:
-    """Makes sure that a runtime can have a page.
-
-    Raises:
-        TypeError: The address is not a string.
-        ValueError: It is not a host and a port.
-        UnsupportedOptionError: The engine is Ray's, or the page is not installed here.
-        ImportError: A package that the page needs is not installed.
-    """
+    """Makes sure that a runtime can have a page at an address."""
     with features.explain_missing("init(dashboard=...)"):
         from actorlib._web.address import web_address
         from actorlib._web.server import check_installed
@@ -203,11 +181,7 @@ def check_page(address: str, engine: str) -> None:
 
 
 def listening_page(options: RuntimeOptions) -> PageServer | None:
-    """Listens at the address of a runtime's page, if it has one.
-
-    Raises:
-        OSError: The address cannot be used.
-    """
+    """Listens at the address of a runtime's page, if it has one."""
     if options.dashboard is None:
         return None
     from actorlib._web.address import web_address
@@ -233,47 +207,21 @@ def show_page(page: PageServer, engine: LocalEngine) -> None:
 
 
 def check_name(name: str, engine: str) -> None:
-    """Makes sure that a runtime can have a name.
-
-    Raises:
-        UnsupportedOptionError: Its engine has no clients.
-    """
-    if engine != "local":
-        reason = (
-            "on a cluster other programs find actors by init(engine='ray', address=...)"
-            if engine == "ray"
-            else "its actors live in this process"
-        )
-        raise UnsupportedOptionError(
-            f"init(name={name!r}) and engine={engine!r} exclude each other: {reason}. "
-            "The local engine has clients"
-        )
-
-
-def attach_server_of(options: RuntimeOptions) -> AttachServer | None:
-    """Claims the name of a runtime, if it has one.
-
-    Raises:
-        RuntimeAlreadyExistsError: Another runtime has it.
-        OSError: The socket cannot be opened.
-    """
-    if options.name is None:
-        return None
-    from actorlib._queries.attach_server import AttachServer
-
-    return AttachServer(options.name)
-
-
-def admit_clients(attach_server: AttachServer, engine: LocalEngine) -> None:
-    """Admits clients to a runtime until it ends."""
-    engine.at_end(attach_server.close)
-    attach_server.begin(
-        engine.loop, engine.refusal, lambda client: engine.admit(*client)
+    """Makes sure that the engine of a runtime with a name has clients."""
+    if engine == "local":
+        return
+    reason = (
+        "on a cluster other programs find actors by init(engine='ray', address=...)"
+        if engine == "ray"
+        else "its actors live in this process"
+    )
+    raise UnsupportedOptionError(
+        f"init(name={name!r}) and engine={engine!r} exclude each other: {reason}. The "
+        "local engine has clients"
     )
 
 
 def watch_notebook() -> None:
-    """Lets an interrupted cell interrupt the calls that it waits for, in a notebook."""
     if "ipykernel" in sys.modules:
         from actorlib._api.notebook import watch_cells
 
@@ -309,13 +257,7 @@ _LOOPS = (asyncio.__file__.rpartition("__init__")[0], "uvloop/")
 
 
 class OtherRuntime(NamedTuple):
-    """The runtime of another process that a client attaches to.
-
-    Attributes:
-        name: Its name.
-        namespace: The namespace of actors without another one; None for that of the
-            runtime.
-    """
+    """The runtime of another process that a client attaches to; see ``attach``."""
 
     name: str
     namespace: str | None
@@ -805,16 +747,24 @@ class Runtime:
             await shutdown()
         _refuse_second()
         self.was_started = True
-        page, attach_server = listening_page(self._options), None
+        page = listening_page(self._options)
+        attach_server: AttachServer | None = None
         try:
-            attach_server = attach_server_of(self._options)
+            if self._options.name is not None:
+                from actorlib._queries.attach_server import AttachServer
+
+                attach_server = AttachServer(self._options.name)
             engine = await self._start_engine()
             try:
                 _refuse_second()
                 if page is not None:
                     show_page(page, cast("LocalEngine", engine))
                 if attach_server is not None:
-                    admit_clients(attach_server, cast("LocalEngine", engine))
+                    local = cast("LocalEngine", engine)
+                    local.at_end(attach_server.close)
+                    attach_server.begin(
+                        local.loop, local.refusal, lambda client: local.admit(*client)
+                    )
             except BaseException:
                 await engine.aclose()
                 raise

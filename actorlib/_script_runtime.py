@@ -95,15 +95,10 @@ class ScriptRuntime:
 
     @property
     def has_started(self) -> bool:
-        """Whether this process has started a runtime."""
         return self._home is not None
 
     def engine(self) -> Engine:
-        """Returns the current engine; starts a runtime if there is none.
-
-        Raises:
-            RuntimeNotStartedError: No runtime is running, and ``init()`` is required.
-        """
+        """Returns the current engine; starts a runtime if there is none."""
         engine = find_engine()
         if engine is not None:
             return engine
@@ -114,23 +109,14 @@ class ScriptRuntime:
         return cast("Engine", find_engine())
 
     def running(self) -> Engine:
-        """Returns the current engine, in a script, an actor or a function.
-
-        Raises:
-            RuntimeNotStartedError: No runtime is running.
-        """
+        """Returns the current engine, in a script, an actor or a function."""
         engine = find_engine()
         if engine is None:
             raise RuntimeNotStartedError(_no_runtime())
         return engine
 
     def start(self, options: RuntimeKeywords) -> None:
-        """Starts a runtime in a thread of its own.
-
-        Raises:
-            RuntimeError: A runtime is running.
-            ValueError: ``ACTORLIB_TIMELINE`` is not a number.
-        """
+        """Starts a runtime in a separate thread."""
         _refuse_import_of_main()
         count = kept_events()
         self._begin(_runtime.init(**options))
@@ -140,17 +126,7 @@ class ScriptRuntime:
                 home.recording_began = home.loop.call(_recording_here().begin, count)
 
     def attach(self, name: str, namespace: str | None) -> None:
-        """Attaches this process to another runtime, in a thread of its own.
-
-        Args:
-            name: The name of that runtime.
-            namespace: The namespace of names of actors; None for that of the runtime.
-
-        Raises:
-            RuntimeError: A runtime is running here.
-            RuntimeNotFoundError: There is no such runtime.
-            RuntimeUnreachableError: It does not answer, or accepts no clients.
-        """
+        """Attaches this process to another runtime, in a separate thread."""
         _refuse_import_of_main()
         self._begin(_runtime.attach(name, namespace=namespace))
 
@@ -173,11 +149,7 @@ class ScriptRuntime:
         _runtime.watch_notebook()  # this thread runs the current cell
 
     def end(self) -> None:
-        """Ends the runtime and everything in it; does nothing if there is none.
-
-        Raises:
-            RuntimeError: This is the thread of the loop.
-        """
+        """Ends the runtime and everything in it; does nothing if there is none."""
         home = self._home
         if home is not None and home.loop.is_here():
             raise RuntimeError(
@@ -194,23 +166,14 @@ class ScriptRuntime:
                 home.end()
 
     def read(self, what: Callable[[Runtime], T]) -> T:
-        """Calls a function with the runtime, on its thread.
-
-        Raises:
-            RuntimeNotStartedError: No runtime is running in this process.
-        """
+        """Calls a function with the runtime, on its thread."""
         home = self._running_home()
         return home.loop.call(what, home.runtime)
 
     def recorded(self) -> tuple[float, list[Event]] | None:
-        """Returns the record of the script until now, or None.
+        """Returns the start of the script's record, and its trace events until now.
 
-        Returns:
-            The time at which the record begins, by the monotonic clock, and the trace
-            events. None if nothing is recorded.
-
-        Raises:
-            RuntimeNotStartedError: No runtime is running in this process.
+        The time is that of the monotonic clock. None if nothing is recorded.
         """
         home = self._running_home()
         began = home.recording_began
@@ -260,11 +223,7 @@ class ScriptRuntime:
 
 
 def kept_events() -> int:
-    """Returns how many of the newest calls a script records; 0 for none.
-
-    Raises:
-        ValueError: The variable is not a number.
-    """
+    """Returns how many of the newest calls a script records; 0 for none."""
     value = os.environ.get(TIMELINE_VARIABLE) or "0"
     if not value.isdecimal():
         raise ValueError(
@@ -289,11 +248,7 @@ async def _end_tasks() -> None:
 
 
 def _refuse_import_of_main() -> None:
-    """Refuses to start a runtime while multiprocessing imports the script in a child.
-
-    Raises:
-        RuntimeNotStartedError: It does.
-    """
+    """Refuses a start while multiprocessing imports the script in its child."""
     multiprocessing = sys.modules.get(_MULTIPROCESSING)
     if multiprocessing is None:
         return

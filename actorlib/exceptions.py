@@ -10,10 +10,6 @@ from __future__ import annotations
 import queue as _queue
 import signal as _signal
 from dataclasses import dataclass
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-
-if _TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = [
     "ActorAlreadyExistsError",
@@ -113,13 +109,9 @@ class UnserializableException(ActorlibError):  # noqa: N818  # Ray's name
 
     It is not raised: it is the ``cause`` of a TaskError.
 
-    Args:
+    Attributes:
         summary: The last line of the traceback: its class and its message.
         traceback_str: The traceback in the other process, as text.
-
-    Attributes:
-        summary: The last line of the traceback.
-        traceback_str: The traceback, as text.
     """
 
     def __init__(self, summary: str, traceback_str: str = "") -> None:
@@ -308,7 +300,7 @@ class WorkerCrashedError(ActorlibError):
         self.exit = exit or Exit(cause="lost")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), str(self), {"exit": self.exit})
+        return _rebuild, (type(self), self.args, vars(self))
 
 
 class PlacementGroupRemovedError(ActorlibError):
@@ -338,8 +330,7 @@ class ActorDiedError(ActorError):
         return bool(self.exit.constructor)
 
     def __reduce__(self) -> tuple[object, ...]:
-        keywords = {"exit": self.exit, "actor_id": self.actor_id}
-        return _rebuild, (type(self), str(self), keywords, self.__cause__)
+        return _rebuild, (type(self), self.args, vars(self), self.__cause__)
 
 
 class ActorPlacementGroupRemoved(ActorDiedError):  # noqa: N818  # Ray's name
@@ -380,11 +371,6 @@ class DeviceMemoryExceeded(ActorDiedError):  # noqa: N818  # an event
         self.used = used
         self.moments = moments
 
-    def __reduce__(self) -> tuple[object, ...]:
-        names = "exit", "actor_id", "device", "asked", "granted", "used", "moments"
-        keywords = {name: getattr(self, name) for name in names}
-        return _rebuild, (type(self), str(self), keywords)
-
 
 OUT_OF_MEMORY = "out of memory"
 """The cause of an ``Exit`` for lack of memory."""
@@ -418,11 +404,6 @@ class OutOfMemoryError(ActorDiedError, WorkerCrashedError):
         self.workers = workers
         self.threshold = threshold
 
-    def __reduce__(self) -> tuple[object, ...]:
-        names = "exit", "actor_id", "workers", "threshold"
-        keywords = {name: getattr(self, name) for name in names}
-        return _rebuild, (type(self), str(self), keywords)
-
 
 class ActorUnavailableError(ActorError):
     """The actor has died and is being restarted; the call is not sent again.
@@ -439,18 +420,21 @@ class ActorUnavailableError(ActorError):
         self.exit = exit
 
     def __reduce__(self) -> tuple[object, ...]:
-        keywords = {"exit": self.exit, "actor_id": self.actor_id}
-        return _rebuild, (type(self), str(self), keywords)
+        return _rebuild, (type(self), self.args, vars(self))
 
 
 def _rebuild(
-    kind: Callable[..., ActorlibError],
-    message: str,
-    keywords: dict[str, object],
+    kind: type[ActorlibError],
+    args: tuple[object, ...],
+    attributes: dict[str, object],
     cause: BaseException | None = None,
 ) -> ActorlibError:
-    """Makes an error after pickling: pickle passes no keyword arguments."""
-    error = kind(message, **keywords)
+    """Makes an error after pickling, without its constructor.
+
+    Pickle passes no keyword arguments, which the constructor needs.
+    """
+    error = kind.__new__(kind, *args)
+    vars(error).update(attributes)
     error.__cause__ = cause
     return error
 

@@ -65,7 +65,6 @@ def register(*, make_default: bool = False) -> None:
 def register_backend(
     name: str, make: Callable[..., Backend], *, make_default: bool = False
 ) -> None:
-    """Registers a backend with joblib by a name."""
     _parallel.register_parallel_backend(name, make, make_default=make_default)
 
 
@@ -152,10 +151,7 @@ class Backend(_parallel.AutoBatchingMixin, _parallel.ParallelBackendBase):  # ty
             self.configure(executor.limit, self.parallel)
 
     def get_nested_backend(self) -> tuple[Any, None]:
-        """Returns the backend of parallel calls inside of tasks: a sequential one.
-
-        A task has no CPUs to spare.
-        """
+        """Returns a sequential backend: a task has no CPUs to spare."""
         level = (self.nesting_level or 0) + 1
         return _backends.SequentialBackend(nesting_level=level), None
 
@@ -189,9 +185,9 @@ class _TaskExecutor(Executor):
         return self._run_batch.remote(batch._backend, items, *arrays)  # noqa: SLF001  # joblib has no other way
 
     def _put(self, array: Any) -> ObjectRef[Any]:
-        known = self._shared.get(id(array))
-        if known is not None and known[0]() is array:
-            return known[1]
+        shared = self._shared.get(id(array))
+        if shared is not None and shared[0]() is array:
+            return shared[1]
         ref = current_engine().put(array)
         self._shared[id(array)] = weakref.ref(array), ref
         return ref

@@ -1,6 +1,6 @@
 """A plugin for mypy: ``plugins = ["actorlib.mypy"]`` in its configuration.
 
-With it, mypy knows what it cannot be told by types alone:
+With it, mypy knows more than types alone can express:
 
 * ``@actorlib.remote`` on a class leaves the class usable in annotations, and gives it
   ``remote``, ``options`` and ``spawn`` with the arguments of its constructor;
@@ -9,7 +9,7 @@ With it, mypy knows what it cannot be told by types alone:
   its type. No ``@actorlib.method``, no ``typed()`` and no ``spawn`` is needed for that;
 * a call takes a ref in the place of each value.
 
-Nothing of it is loaded by a program.
+Programs do not load it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _DECORATORS: Final = {
     "actorlib.blocking.remote",
     "actorlib.blocking._verbs.remote",
 }
-_VERBS: Final = {"remote", "options", "spawn"}
+_OPERATIONS: Final = {"remote", "options", "spawn"}
 _MARK: Final = "actorlib"
 _AWAITED: Final = {"typing.Coroutine", "typing.Awaitable"}
 _ITERATED: Final = {
@@ -77,40 +77,40 @@ _ITERATED: Final = {
 
 
 class ActorlibPlugin(Plugin):
-    """Tells mypy of actor classes and of their handles; see the module."""
+    """Adds the types of actor classes and of their handles; see the module."""
 
     def get_class_decorator_hook_2(
         self, fullname: str
     ) -> Callable[[ClassDefContext], bool] | None:
-        """Gives a class under ``@actorlib.remote`` the verbs of an actor class."""
+        """Adds the operations of an actor class to a class under the decorator."""
         return _decorated if fullname in _DECORATORS else None
 
     def get_class_attribute_hook(
         self, fullname: str
     ) -> Callable[[AttributeContext], Type] | None:
-        """Gives these verbs their types."""
+        """Sets the types of these operations."""
         owner, _, name = fullname.rpartition(".")
-        found = self.lookup_fully_qualified(owner) if name in _VERBS else None
-        metadata: dict[str, Any] = getattr(found and found.node, "metadata", {})
-        return partial(self._verb, name) if _MARK in metadata else None
+        symbol = self.lookup_fully_qualified(owner) if name in _OPERATIONS else None
+        metadata: dict[str, Any] = getattr(symbol and symbol.node, "metadata", {})
+        return partial(self._operation, name) if _MARK in metadata else None
 
     def get_attribute_hook(
         self, fullname: str
     ) -> Callable[[AttributeContext], Type] | None:
-        """Gives the methods of a handle their types."""
+        """Sets the types of the methods of a handle."""
         owner, _, name = fullname.rpartition(".")
         return partial(self._method, name) if owner in _HANDLES else None
 
     def get_method_signature_hook(
         self, fullname: str
     ) -> Callable[[MethodSigContext], FunctionLike] | None:
-        """Lets calls take refs in the place of values."""
+        """Makes calls accept refs in the place of values."""
         return self._call if fullname in _CALLS else None
 
     def _call(self, context: MethodSigContext) -> CallableType:
-        return self._taking_refs(context.default_signature)
+        return self._with_refs(context.default_signature)
 
-    def _taking_refs(self, function: CallableType) -> CallableType:
+    def _with_refs(self, function: CallableType) -> CallableType:
         copy: Any = function  # whose method is typed in part
         changed: CallableType = copy.copy_modified(
             arg_types=[
@@ -122,24 +122,24 @@ class ActorlibPlugin(Plugin):
         )
         return changed
 
-    def _verb(self, name: str, context: AttributeContext) -> Type:
-        """The type of ``Model.remote``, as ``ActorClass[..., Model]`` has it."""
-        made = context.type
-        if not isinstance(made, CallableType) or not made.is_type_obj():
+    def _operation(self, name: str, context: AttributeContext) -> Type:
+        """Returns the type of ``Model.remote``: that of ``ActorClass[..., Model]``."""
+        cls = context.type
+        if not isinstance(cls, CallableType) or not cls.is_type_obj():
             return context.default_attr_type
-        actor_class = self._of(_CLASS, _parameters(made), made.ret_type)
-        verb = get_proper_type(_member(context, actor_class, name))
-        if isinstance(verb, CallableType) and name != "options":
-            return self._taking_refs(verb)
-        return verb
+        actor_class = self._of(_CLASS, _parameters(cls), cls.ret_type)
+        operation = get_proper_type(_member(context, actor_class, name))
+        if isinstance(operation, CallableType) and name != "options":
+            return self._with_refs(operation)
+        return operation
 
     def _method(self, name: str, context: AttributeContext) -> Type:
-        """The type of ``handle.name``, as the class of the actor has it."""
+        """Returns the type of ``handle.name``, from the class of the actor."""
         handle = context.type
-        known = handle.args[0] if isinstance(handle, Instance) and handle.args else None
-        actor = get_proper_type(known)
+        cls = handle.args[0] if isinstance(handle, Instance) and handle.args else None
+        actor = get_proper_type(cls)
         if not isinstance(handle, Instance) or not isinstance(actor, Instance):
-            return context.default_attr_type  # nothing is known of its class
+            return context.default_attr_type  # its class is unknown
         is_own = handle.type.has_readable_member(name)
         if is_own and not actor.type.has_readable_member(name):
             return context.default_attr_type
@@ -151,18 +151,14 @@ class ActorlibPlugin(Plugin):
         is_ours = isinstance(member, Instance) and (
             member.type.fullname.startswith(_OURS)  # it is under @method
         )
-        if not is_ours and not isinstance(member, AnyType):  # which mypy has told of
+        if not is_ours and not isinstance(member, AnyType):  # which mypy reports
             text = f'"{actor.type.name}" has no method "{name}"'
             context.api.fail(text, context.context)
             return AnyType(TypeOfAny.from_error)
         return member
 
     def _remote_method(self, function: CallableType) -> Instance:
-        """What calls a function in an actor and returns its result.
-
-        Args:
-            function: The bound method of the class.
-        """
+        """Returns the type of a bound method of a class that is called remotely."""
         result = get_proper_type(function.ret_type)
         kind = result.type.fullname if isinstance(result, Instance) else ""
         parameters = _parameters(function)
@@ -175,18 +171,14 @@ class ActorlibPlugin(Plugin):
         return self._of(_METHOD, parameters, function.ret_type)
 
     def _of(self, fullname: str, *arguments: Type) -> Instance:
-        """A generic class of ours with its arguments."""
-        found = self.lookup_fully_qualified(fullname)
-        info: Any = None if found is None else found.node
+        """Returns a generic class of this package with its arguments."""
+        symbol = self.lookup_fully_qualified(fullname)
+        info: Any = None if symbol is None else symbol.node
         return Instance(info, list(arguments))
 
 
 def plugin(version: str) -> type[Plugin]:
-    """Gives mypy the plugin; called by mypy.
-
-    Args:
-        version: That of mypy.
-    """
+    """Returns the plugin; called by mypy."""
     del version
     return ActorlibPlugin
 
@@ -194,7 +186,7 @@ def plugin(version: str) -> type[Plugin]:
 def _decorated(context: ClassDefContext) -> bool:
     info = context.cls.info
     info.metadata[_MARK] = {}
-    for name in _VERBS - info.names.keys():
+    for name in _OPERATIONS - info.names.keys():
         anything = AnyType(TypeOfAny.special_form)
         add_attribute_to_class(
             context.api, context.cls, name, anything, is_classvar=True
@@ -212,9 +204,9 @@ def _parameters(function: CallableType) -> Parameters:
 
 
 def _member(context: AttributeContext, owner: Instance, name: str) -> Type:
-    """The type of an attribute; an error tells of one that is missing."""
+    """Returns the type of an attribute; reports one that is missing."""
     checker: Any = context.api
-    found: Type = checker.expr_checker.analyze_external_member_access(
+    member: Type = checker.expr_checker.analyze_external_member_access(
         name, owner, context.context
     )
-    return found
+    return member

@@ -54,54 +54,33 @@ if _typing.TYPE_CHECKING:
         WorkerGroupInfo,
     )
 
-_LATE = {
-    "ActorClass": "_api.decorators",
-    "ActorInfo": "_rows.snapshot",
-    "ActorKeywords": "_options.actor_options",
-    "ActorMethod": "_api.actor_handle",
-    "ActorOptions": "_options.actor_options",
-    "ActorShare": "_options.shares",
-    "AllCalls": "_rows.snapshot",
-    "BundleInfo": "_rows.snapshot",
-    "CallInfo": "_rows.snapshot",
-    "CallKeywords": "_options.call_options",
-    "CallOptions": "_options.call_options",
-    "CallState": "_rows.snapshot",
-    "CallingKeywords": "_options.function_options",
-    "ClientInfo": "_rows.snapshot",
-    "CommonKeywords": "_options.actor_options",
-    "DemandInfo": "_rows.snapshot",
-    "DeviceInfo": "_rows.snapshot",
-    "DeviceShare": "_options.shares",
-    "Failure": "_api.inspection",
-    "Filter": "_rows.snapshot",
-    "FunctionKeywords": "_options.function_options",
-    "FunctionOptions": "_options.function_options",
-    "GeneratorFunction": "_api.remote_function",
-    "GroupId": "_options.group_spec",
-    "GroupInfo": "_rows.snapshot",
-    "LogLine": "_rows.snapshot",
-    "MapResult": "_api.call_batch",
-    "MethodKeywords": "_options.call_options",
-    "ObjectInfo": "_rows.snapshot",
-    "ObjectOrder": "_rows.snapshot",
-    "ObjectStoreInfo": "_rows.snapshot",
-    "PlacementGroupSchedulingStrategy": "_api.group_options",
-    "RemoteFunction": "_api.remote_function",
-    "ReplicaInfo": "_api.replicas",
-    "RuntimeContext": "_core.runtime_context",
-    "RuntimeEnv": "_options.runtime_env",
-    "RuntimeKeywords": "_options.runtime_options",
-    "RuntimeOptions": "_options.runtime_options",
-    "Snapshot": "_rows.snapshot",
-    "StreamValues": "_futures.stream_reader",
-    "Trace": "_features.recording.runtime_trace",
-    "TypedGenerator": "_api.typed_methods",
-    "TypedMethod": "_api.typed_methods",
-    "Waiting": "_api.waiting",
-    "WorkerGroupInfo": "_rows.snapshot",
+_NAMES = {
+    "_api.actor_handle": "ActorMethod",
+    "_api.call_batch": "MapResult",
+    "_api.decorators": "ActorClass",
+    "_api.group_options": "PlacementGroupSchedulingStrategy",
+    "_api.inspection": "Failure",
+    "_api.remote_function": "GeneratorFunction RemoteFunction",
+    "_api.replicas": "ReplicaInfo",
+    "_api.typed_methods": "TypedGenerator TypedMethod",
+    "_api.waiting": "Waiting",
+    "_core.runtime_context": "RuntimeContext",
+    "_features.recording.runtime_trace": "Trace",
+    "_futures.stream_reader": "StreamValues",
+    "_options.actor_options": "ActorKeywords ActorOptions CommonKeywords",
+    "_options.call_options": "CallKeywords CallOptions MethodKeywords",
+    "_options.function_options": "CallingKeywords FunctionKeywords FunctionOptions",
+    "_options.group_spec": "GroupId",
+    "_options.runtime_env": "RuntimeEnv",
+    "_options.runtime_options": "RuntimeKeywords RuntimeOptions",
+    "_options.shares": "ActorShare DeviceShare",
+    "_rows.snapshot": (
+        "ActorInfo AllCalls BundleInfo CallInfo CallState ClientInfo DemandInfo "
+        "DeviceInfo Filter GroupInfo LogLine ObjectInfo ObjectOrder ObjectStoreInfo "
+        "Snapshot WorkerGroupInfo"
+    ),
 }
-"""The module of each name, which is loaded at its first use."""
+"""The names of each module, which is loaded when one of them is first used."""
 
 __all__ = [
     "ActorClass",
@@ -157,8 +136,15 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATE:
-        raise AttributeError(f"module 'actorlib.types' has no attribute {name!r}")
-    value: object = getattr(_importlib.import_module(f"actorlib.{_LATE[name]}"), name)
-    globals()[name] = value
-    return value
+    return load_name(globals(), _NAMES, name)
+
+
+def load_name(home: dict[str, object], names: dict[str, str], name: str) -> object:
+    """Loads a name of a public module, whose globals are ``home``, at its first use."""
+    for module, listed in names.items():
+        if name in listed.split():
+            loaded = _importlib.import_module(f"actorlib.{module}")
+            value: object = getattr(loaded, name)
+            home[name] = value
+            return value
+    raise AttributeError(f"module {home['__name__']!r} has no attribute {name!r}")

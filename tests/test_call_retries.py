@@ -34,13 +34,15 @@ def test_what_cannot_be_is_refused_where_it_is_written(
 
 
 def test_told_when_nothing_is_said_then_nothing() -> None:
-    assert CallOptions().headers == {}
-    assert CallOptions(concurrency_group="io").headers == {}
+    assert CallOptions().headers(is_stream=False) == {}
+    assert CallOptions(concurrency_group="io").headers(is_stream=False) == {}
 
 
 def test_told_when_something_is_said_then_that_alone() -> None:
-    assert CallOptions(timeout=2).headers == {"timeout": 2.0}
-    assert CallOptions(max_task_retries=0).headers == {"retries": (0, None)}
-    assert CallOptions(retry_exceptions=[KeyError]).headers == {
+    assert CallOptions(timeout=2).headers(is_stream=False) == {"timeout": 2.0}
+    assert CallOptions(max_task_retries=0).headers(is_stream=False) == {
+        "retries": (0, None)
+    }
+    assert CallOptions(retry_exceptions=[KeyError]).headers(is_stream=False) == {
         "retries": (None, (KeyError,))
     }

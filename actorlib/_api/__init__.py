@@ -12,7 +12,7 @@ In reading order:
 * ``call_batch``: the results of ``handle.method.map(items)``, all sent at once.
 * ``batching``: ``@batch``: combines calls of one method in its actor.
 * ``remote_function``: ``@remote`` on a function: each call runs in a worker.
-* ``group_options``: the placement group of an actor or a call, from its options.
+* ``group_options``: the placement group and the directory of an actor or a call.
 * ``placement_group``: bundles that are reserved together, and actors in them.
 * ``gang``: one call in each bundle of a group, as ranks: ``group.map``.
 * ``gang_calls``: the arguments of each rank, and the failure to report.
@@ -30,8 +30,6 @@ In reading order:
 * ``map_calls``: the calls of a map, until their results are taken.
 * ``map_window``: decides the order of results and the size of chunks.
 * ``recorded_calls``: combines the calls of a pool's function into chunks.
-* ``progress``: counts and shows the results of an iterator.
-* ``progress_line``: shows progress on a terminal, below the program's output.
-* ``progress_cell``: shows progress in the output of a notebook's cell.
+* ``progress``: counts results, and shows that on a terminal or in a notebook.
 * ``notebook``: interrupts the calls that an interrupted cell waits for.
 """

@@ -114,11 +114,7 @@ class ActorMethod(Generic[P, R]):
         return self._pin.engine.call(self._callee, args, kwargs)
 
     def _moving(self, mover: Callable[[], ActorId | None]) -> ActorMethod[P, R]:
-        """Returns the same method; its calls may go to another actor if this one dies.
-
-        Args:
-            mover: Returns the other actor, or None.
-        """
+        """Returns the method; after a death, ``mover`` finds an actor for its calls."""
         return type(self)(
             self._pin, self._callee.with_header("mover", mover), self._changes
         )
@@ -207,15 +203,7 @@ class ActorMethod(Generic[P, R]):
     def _chunk_caller(
         self, width: int, *, stops: bool
     ) -> Callable[[tuple[object, ...]], ObjectRef[Any]]:
-        """Returns a function that calls the method for a chunk; see ``Chunkable``.
-
-        Args:
-            width: The number of arguments of each item.
-            stops: Whether the first error ends the call.
-
-        Raises:
-            TypeError: The method does not take so many, or does not return one result.
-        """
+        """Returns a function that calls the method for a chunk; see ``Chunkable``."""
         method = self._callee.method
         where = f"{self._pin.interface.class_name}.{method.name}"
         method.check_batch(where, width, method.options.parts)
@@ -428,13 +416,11 @@ class _Terminate(ActorMethod[[], None]):
 
 
 def method_of(pin: HandlePin, method: Method) -> ActorMethod[..., Any]:
-    """Makes a method of an actor, of the class for its kind."""
     kind = _kind_of(pin, method)
     return kind(pin, bound_method(pin, method))
 
 
 def bound_method(pin: HandlePin, method: Method) -> BoundMethod:
-    """Makes the callee of a method's calls."""
     return BoundMethod(pin.actor_id, pin.interface, pin.name, method)
 
 
@@ -446,18 +432,16 @@ def gives_one_result(method: ActorMethod[..., Any]) -> bool:
 
 
 def _kind_of(pin: HandlePin, method: Method) -> type[ActorMethod[..., Any]]:
-    kind = _plain_kind_of(pin, method)
-    return kind if method.docs is None else _documented(method.docs, kind)
-
-
-def _plain_kind_of(pin: HandlePin, method: Method) -> type[ActorMethod[..., Any]]:
+    kind: type[ActorMethod[..., Any]] = ActorMethod
     if method is TERMINATE:
-        return _Terminate
-    if method.is_stream:
-        return _CollectedMethod if method.options.is_counted else _StreamMethod
-    if method.options.parts != 1:
-        return _SplitMethod
-    return _LimitedMethod if pin.interface.max_pending > 0 else ActorMethod
+        kind = _Terminate
+    elif method.is_stream:
+        kind = _CollectedMethod if method.options.is_counted else _StreamMethod
+    elif method.options.parts != 1:
+        kind = _SplitMethod
+    elif pin.interface.max_pending > 0:
+        kind = _LimitedMethod
+    return kind if method.docs is None else _documented(method.docs, kind)
 
 
 def _documented(
@@ -723,9 +707,8 @@ class ActorHandle(Generic[T]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ActorHandle):
             return NotImplemented
-        return pin_of(self) is pin_of(cast("ActorHandle[Any]", other)) or (
-            pin_of(self).actor_id == pin_of(cast("ActorHandle[Any]", other)).actor_id
-        )
+        own, others = self.__pin, pin_of(cast("ActorHandle[Any]", other))
+        return own is others or own.actor_id == others.actor_id
 
     def __hash__(self) -> int:
         return hash(self.__pin.actor_id)
@@ -733,9 +716,8 @@ class ActorHandle(Generic[T]):
     def __reduce__(self) -> tuple[object, ...]:
         pin = self.__pin
         pin.engine.note_pickled(pin.actor_id)
-        if pin.name is None:
-            return _loaded_handle, (pin.actor_id, pin.interface)
-        return _loaded_handle, (pin.actor_id, pin.interface, pin.name)
+        name = () if pin.name is None else (pin.name,)
+        return _loaded_handle, (pin.actor_id, pin.interface, *name)
 
     def __copy__(self) -> ActorHandle[T]:
         return self
@@ -750,7 +732,6 @@ def pin_of(handle: ActorHandle[Any]) -> HandlePin:
 
 
 def own_handle() -> ActorHandle[Any]:
-    """Makes a handle of the calling actor."""
     engine = current_engine()
     actor_id = ActorId(bytes.fromhex(engine.context.actor_id or ""))
     name = engine.context.actor_name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from actorlib._api.actor_handle import ActorHandle
 from actorlib._base.public import public
-from actorlib._base.validation import check_bool, check_option
+from actorlib._base.validation import check_bool, check_option, wrong_type
 from actorlib._core.engine import current_engine
 from actorlib._options.actor_options import ActorOptions
 
@@ -81,9 +81,10 @@ def _name_of(actor_class: object) -> str:
     from actorlib._api.decorators import ActorClass, interface_and_options  # noqa: PLC0415  # loaded if the caller has a class
 
     if not isinstance(actor_class, ActorClass):
-        raise TypeError(
+        raise wrong_type(
             "get_actor() takes a name, and then an actor class of @actorlib.remote or "
-            f"a namespace, not {actor_class!r} ({type(actor_class).__name__})"
+            "a namespace",
+            actor_class,
         )
     interface, _ = interface_and_options(cast("ActorClass[..., Any]", actor_class))
     return interface.class_name

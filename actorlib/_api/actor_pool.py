@@ -29,7 +29,7 @@ from actorlib._api.pipeline import MapResults, map_options
 from actorlib._api.recorded_calls import StandIn
 from actorlib._api.waiting import Steps, Waiting, WaitRequest, Wakeup
 from actorlib._base.public import public
-from actorlib._base.validation import check_bool, check_seconds
+from actorlib._base.validation import check_bool, check_seconds, wrong_type
 from actorlib.exceptions import (
     ActorDiedError,
     ActorError,
@@ -50,30 +50,19 @@ _UNTAKEN_PER_ACTOR = 4
 
 
 class Member:
-    """An actor of a pool, with its calls.
-
-    Attributes:
-        actor: Its handle.
-        running: The calls, in order. A finished call counts until all before it are.
-        is_alive: Whether it is in the pool.
-    """
+    """An actor of a pool, with its calls."""
 
     __slots__ = ("actor", "is_alive", "running")
 
     def __init__(self, actor: ActorHandle[Any]) -> None:
         self.actor = actor
+        # In order. A finished call counts until all before it are finished.
         self.running: deque[MapCall] = deque()
         self.is_alive = True
 
 
 class PoolState:
-    """Keeps the actors of a pool, and the calls of its values.
-
-    Attributes:
-        members: The actors.
-        calls: The calls whose result was not taken, in order.
-        wakeup: Wakes tasks that wait for results.
-    """
+    """Keeps the actors of a pool, and the calls whose results were not taken."""
 
     def __init__(self) -> None:
         self.members: dict[ActorHandle[Any], Member] = {}
@@ -94,16 +83,10 @@ class PoolState:
         )
 
     def admit(self, actor: object) -> None:
-        """Adds an actor.
-
-        Raises:
-            TypeError: It is not a handle.
-            ValueError: It is in the pool already.
-        """
+        """Adds an actor; see ``ActorPool.push``."""
         if not isinstance(actor, ActorHandle):
-            raise TypeError(
-                "a pool takes the handles of actors, as from Class.remote(), not "
-                f"{actor!r} ({type(actor).__name__})"
+            raise wrong_type(
+                "a pool takes the handles of actors, as from Class.remote()", actor
             )
         handle = cast("ActorHandle[Any]", actor)
         if handle in self.members:
@@ -124,11 +107,7 @@ class PoolState:
         return bool(self._idle)
 
     def submit(self, function: Callable[[Any, Any], object], value: object) -> None:
-        """Passes a value to an idle actor, or to the next one that becomes idle.
-
-        Raises:
-            Exception: The error of the function, if it was called at once.
-        """
+        """Passes a value to an idle actor, or to the next one; see ``ActorPool``."""
         call = MapCall(None)
         if self.has_free():
             # If the function raises, the actor remains idle.
@@ -339,10 +318,7 @@ class ActorPool(Generic[A]):
 
     def __init__(self, actors: Iterable[A]) -> None:
         if not isinstance(cast("object", actors), Iterable):
-            raise TypeError(
-                "a pool takes a list of handles of actors, not "
-                f"{actors!r} ({type(actors).__name__})"
-            )
+            raise wrong_type("a pool takes a list of handles of actors", actors)
         self._state = PoolState()
         for actor in actors:
             self._state.admit(actor)

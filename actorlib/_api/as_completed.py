@@ -96,7 +96,6 @@ class _Completed(Results[T]):
         self._progress = progress_of(label, total)
 
     def cancel(self) -> None:
-        """Cancels the unfinished calls."""
         for ref in self._left:
             self._streams.get(ref, ref).cancel()
 

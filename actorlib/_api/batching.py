@@ -12,8 +12,8 @@ import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, overload
 
 from actorlib._base.public import public
-from actorlib._base.validation import check_count, check_seconds
-from actorlib._options.interface import signature_of
+from actorlib._base.validation import check_count, check_seconds, wrong_type
+from actorlib._options.interface import is_generator, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -104,11 +104,8 @@ def batch(*given: Any, max_size: int = 32, wait: float = 0.005) -> Any:
 
 def _check(method: object) -> None:
     if not inspect.isfunction(method):
-        raise TypeError(
-            f"@batch takes a method of a class, not {method!r} "
-            f"({type(method).__name__})"
-        )
-    if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+        raise wrong_type("@batch takes a method of a class", method)
+    if is_generator(method):
         raise TypeError(
             f"@batch takes a method that returns a list, and {method.__qualname__} is "
             "a generator"

@@ -137,7 +137,6 @@ class Bindings:
         return bool(self._names or self._cells)
 
     def have_changed(self) -> bool:
-        """Whether a name has another value."""
         for names, name, value in self._names:
             if names.get(name, _MISSING) is not value:
                 return True

@@ -33,11 +33,6 @@ class MapResult(MapResults[R_co]):
 
     A cancelled wait cancels the calls if the batch is not referenced elsewhere.
 
-    Args:
-        iterables: The values, one iterable for each argument.
-        call_chunk: Makes the call of a chunk.
-        options: The options.
-
     Example:
         >>> @actorlib.remote
         ... class Doubler:
@@ -88,15 +83,9 @@ class MapResult(MapResults[R_co]):
     def _fill_from(
         self, place: int, ready: deque[Any], *, fails_early: bool = False
     ) -> Steps[int]:
-        """Waits until there are results after a number of results, and adds them.
+        """Waits for results after the first ``place`` ones, and adds them to ``ready``.
 
-        Args:
-            place: How many are skipped.
-            ready: Gets the results.
-            fails_early: Whether an error is raised before earlier results.
-
-        Returns:
-            The number of results so far.
+        Returns the number of results so far.
         """
         while place == len(self._kept):
             request = self._advance(fails_early=fails_early)

@@ -21,14 +21,14 @@ from typing import (
 
 from actorlib._api.actor_handle import ActorHandle, pin_of
 from actorlib._api.bindings import CurrentSource, found_by_name
-from actorlib._api.group_options import with_current_group, with_group_spec
+from actorlib._api.group_options import with_context, with_group_spec
 from actorlib._api.remote_function import (
     GeneratorFunction,
     RemoteFunction,
     make_function,
 )
 from actorlib._base.public import public
-from actorlib._base.validation import options_by_word
+from actorlib._base.validation import options_by_word, wrong_type
 from actorlib._core.engine import ActorSpec, HandlePin, current_engine
 from actorlib._options.actor_options import ActorKeywords, ActorOptions
 from actorlib._options.function_options import (
@@ -39,7 +39,6 @@ from actorlib._options.function_options import (
 )
 from actorlib._options.hooks import hooks_of
 from actorlib._options.interface import Interface, interface_of
-from actorlib._options.runtime_env import resolved_env
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -128,13 +127,12 @@ class ActorClass(Generic[P, T]):
         source = self._source.get()
         spec = ActorSpec(
             source=source,
-            sent=_pickled_as(source),
+            # A class by value is pickled without its ActorClass.
+            sent=source if _is_importable(source) else source.__wrapped__,
             interface=self._actor_interface,
             args=args,
             kwargs=kwargs,
-            options=with_current_group(
-                self._interface.class_name, _with_resolved_env(self._options)
-            ),
+            options=with_context(self._interface.class_name, self._options),
         )
         if self._options.get_if_exists:
             return ActorHandle(engine.obtain(spec))
@@ -437,17 +435,13 @@ def _decorated(
     if inspect.isfunction(given):
         return make_function(given, checked_as(FunctionOptions, options))
     if not inspect.isclass(given):
-        raise TypeError(
+        raise wrong_type(
             "@remote takes a class whose instances become actors, or a function "
-            f"written in Python, not {given!r} ({type(given).__name__})"
+            "written in Python",
+            given,
         )
     hooks_of(given)  # refuses wrong ones
     return ActorClass(given, checked_as(ActorOptions, options), interface_of(given))
-
-
-def _pickled_as(cls: ActorClass[..., Any]) -> object:
-    """Returns the object to pickle: a class by value without its ActorClass."""
-    return cls if _is_importable(cls) else cls.__wrapped__
 
 
 def _is_importable(cls: ActorClass[..., Any]) -> bool:
@@ -460,12 +454,7 @@ def use_engine(
     target: ActorClass[..., Any] | RemoteFunction[..., Any],
     engine: Callable[[], Engine],
 ) -> None:
-    """Sets the function that finds the engine of an actor class or remote function.
-
-    Args:
-        target: The actor class or remote function, before it is used.
-        engine: Returns the engine, or raises; each ``.remote()`` calls it.
-    """
+    """Sets the function that each ``.remote()`` calls to find its engine."""
     target._engine = engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this subpackage
 
 
@@ -477,12 +466,6 @@ def interface_and_options(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOp
 def _derived(origin: ActorClass[P, T], options: ActorOptions) -> ActorClass[P, T]:
     interface = origin._interface  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     return ActorClass(origin.__wrapped__, options, interface, origin)
-
-
-def _with_resolved_env(options: ActorOptions) -> ActorOptions:
-    """Returns the options with an absolute ``working_dir``, which has to exist."""
-    env = resolved_env(options.runtime_env)
-    return options if env is None else options.updated({"runtime_env": env})
 
 
 def _with_actor_ids(options: Mapping[str, object]) -> dict[str, object]:
@@ -498,10 +481,7 @@ def _with_actor_ids(options: Mapping[str, object]) -> dict[str, object]:
         is_list = name == "apart_from" and isinstance(value, list | tuple)
         actors = cast("Sequence[object]", value if is_list else (value,))
         if not all(isinstance(actor, ActorHandle) for actor in actors):
-            raise TypeError(
-                f"{name} takes the handle of an actor, not {settings[name]!r} "
-                f"({type(settings[name]).__name__})"
-            )
+            raise wrong_type(f"{name} takes the handle of an actor", settings[name])
         handles = cast("Sequence[ActorHandle[Any]]", actors)
         settings[name] = tuple(pin_of(handle).actor_id for handle in handles)
     return settings

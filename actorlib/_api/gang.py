@@ -25,10 +25,10 @@ from actorlib._api.gang_calls import (
     rows_of,
 )
 from actorlib._api.remote_function import RemoteFunction, gang_call
-from actorlib._api.results import Results
+from actorlib._api.results import Raised, Results, outcome_of
 from actorlib._api.waiting import Steps, WaitRequest
 from actorlib._base.log import warn
-from actorlib._base.validation import given_options
+from actorlib._base.validation import given_options, wrong_type
 from actorlib._options.group_spec import check_fit
 from actorlib.exceptions import (
     ActorHandleNotFoundError,
@@ -58,11 +58,7 @@ knows of the death.
 
 @remote
 class GangMember:
-    """Runs one rank's call in a separate process.
-
-    Args:
-        label: Its name in messages.
-    """
+    """Runs one rank's call in a separate process."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -77,12 +73,7 @@ class GangMember:
 
 @final
 class Gang(Generic[R]):
-    """One call of a function on each rank, with retries.
-
-    Raises:
-        ValueError: It does not fit into a bundle, or does not return one result.
-        TypeError: The arguments do not fit it, or cannot be sent.
-    """
+    """One call of a function on each rank, with retries."""
 
     def __init__(
         self,
@@ -108,7 +99,6 @@ class Gang(Generic[R]):
         self._start()
 
     def _start(self) -> None:
-        """Makes the ranks, and sends each its call."""
         timeout = self._options.timeout
         # Other gangs may run on the same bundles at the same time.
         gang = os.urandom(8).hex() if self._options.torch else None
@@ -191,13 +181,13 @@ class Gang(Generic[R]):
         first = first_cause(failures)
         outcomes: list[Any] = []
         for rank, ref in enumerate(self._refs):
-            reason = f"rank {rank} was ended, as rank {first} failed"
             if rank in failures:
                 outcomes.append(failures[rank])
+            elif ref.done():
+                outcomes.append(ref.result())
             else:
-                outcomes.append(
-                    ref.result() if ref.done() else TaskCancelledError(reason)
-                )
+                reason = f"rank {rank} was ended, as rank {first} failed"
+                outcomes.append(TaskCancelledError(reason))
         self.end()
         return outcomes
 
@@ -281,15 +271,10 @@ def _note_failures(
     refs: Sequence[ObjectRef[Any]], failures: dict[int, BaseException]
 ) -> None:
     for rank, ref in enumerate(refs):
-        if rank in failures or not ref.done():
-            continue
-        error = (
-            TaskCancelledError("the call was cancelled")
-            if ref.cancelled()
-            else ref.exception()
-        )
-        if error is not None:
-            failures[rank] = error
+        if rank not in failures and ref.done():
+            outcome = outcome_of(ref)
+            if type(outcome) is Raised:
+                failures[rank] = outcome.error
 
 
 def start_gang(
@@ -302,9 +287,8 @@ def start_gang(
 ) -> Results[R]:
     """Calls a function once in each bundle of a group; see ``PlacementGroup.map``."""
     if not isinstance(function, RemoteFunction):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user wrote it
-        raise TypeError(
-            "group.map takes a remote function, made by @actorlib.remote, not "
-            f"{function!r} ({type(function).__name__})"
+        raise wrong_type(
+            "group.map takes a remote function, made by @actorlib.remote", function
         )
     label = str(getattr(function, "__name__", function))
     rows = rows_of(label, len(spec.amounts), iterables)

@@ -14,17 +14,7 @@ if TYPE_CHECKING:
 
 
 def rows_of(label: str, size: int, iterables: Sequence[object]) -> list[list[Any]]:
-    """Returns the arguments of each rank.
-
-    Args:
-        label: The function's name.
-        size: The number of ranks.
-        iterables: One iterable for each argument.
-
-    Raises:
-        TypeError: Something is not iterable.
-        ValueError: There are more or fewer items than ranks.
-    """
+    """Returns the arguments of each rank, from one iterable for each argument."""
     rows: list[list[Any]] = [[] for _ in range(size)]
     for place, iterable in enumerate(iterables):
         try:
@@ -54,14 +44,10 @@ def is_death(error: BaseException) -> TypeGuard[ActorDiedError]:
 
 
 def first_cause(failures: Mapping[int, BaseException]) -> int:
-    """Returns the rank whose failure caused the others.
+    """Returns the rank whose failure caused the others, which are in order of arrival.
 
-    Args:
-        failures: The errors of ranks that failed, in the order of their arrival.
-
-    Returns:
-        The first rank whose process died, as errors of others follow from that; else
-        the first that raised; else the first.
+    That is the first rank whose process died, as errors of others follow from that;
+    else the first that raised; else the first.
     """
     died = [rank for rank, error in failures.items() if is_death(error)]
     raised = [rank for rank, error in failures.items() if not _is_end(error)]
@@ -95,5 +81,4 @@ def _is_end(error: BaseException) -> TypeGuard[ActorDiedError]:
 
 
 def first_line(error: BaseException) -> str:
-    """Returns an error in one line."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -1,4 +1,4 @@
-"""The placement group of an actor or a call, determined from its options."""
+"""The options of an actor or a call that depend on where it is made."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from actorlib._core.engine import current_engine
 from actorlib._options.group_spec import (
     ANY_BUNDLE,
     DEFAULT,
-    STRATEGY_OPTION,
     GroupReference,
     check_fit,
-    check_once,
-    check_rank,
     spec_of,
 )
+from actorlib._options.runtime_env import resolved_env
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,16 +57,16 @@ class PlacementGroupSchedulingStrategy:
 
 
 def with_group_spec(settings: Mapping[str, object]) -> dict[str, object]:
-    """Replaces the group in a user's options by its spec.
-
-    Raises:
-        ValueError: The group is named in two ways.
-    """
-    check_once(settings)
+    """Replaces the group in a user's options by its spec."""
     options = dict(settings)
-    strategy = options.get(STRATEGY_OPTION)
+    strategy = options.get("scheduling_strategy")
+    if strategy is not None and options.get("placement_group", DEFAULT) != DEFAULT:
+        raise ValueError(
+            "placement_group and scheduling_strategy both name the actor's group: "
+            "give one of the two"
+        )
     if isinstance(strategy, PlacementGroupSchedulingStrategy):
-        options |= {STRATEGY_OPTION: None, **given_options(strategy)}
+        options |= {"scheduling_strategy": None, **given_options(strategy)}
     elif strategy == "SPREAD":
         _log_spread()
     group = options.get("placement_group")
@@ -86,17 +84,15 @@ def _log_spread() -> None:
     )
 
 
-def with_current_group(label: str, options: Options) -> Options:
-    """Returns the options with the group of the calling code, unless they name one.
+def with_context(label: str, options: Options) -> Options:
+    """Returns the options with an absolute working directory, and a group.
 
-    Args:
-        label: The name of the actor's class, or of the function.
-        options: Its options.
-
-    Raises:
-        ValueError: The group has no such bundle, or none that is large enough; or there
-            is a bundle index and no group; or it needs a rank, and has no bundle.
+    Options that name no group have that of the calling code, if that code captures. The
+    bundle has to fit; ``label`` is the name for messages.
     """
+    env = resolved_env(options.runtime_env)
+    if env != options.runtime_env:
+        options = options.updated({"runtime_env": env})
     index = options.placement_group_bundle_index
     captures = options.placement_group_capture_child_tasks
     if options.placement_group == DEFAULT:
@@ -110,8 +106,7 @@ def with_current_group(label: str, options: Options) -> Options:
                 "placement_group_capture_child_tasks": captures,
             }
             options = options.updated(changes)
-    if options.needs_rank:
-        check_rank(label, options.group, index)
+    options.check_rank(label)
     if options.group is not None:
         check_fit(label, options.request, options.group, index)
     elif index != ANY_BUNDLE:

@@ -54,11 +54,6 @@ class MapCall:
         """Makes one call of several items, or one of each if they cannot be sent.
 
         So the other items have results if one cannot be sent.
-
-        Args:
-            make: Makes a call.
-            args: The arguments of all items.
-            width: The number of arguments of an item.
         """
         try:
             self.add_chunk(make(args), len(args) // width)
@@ -73,11 +68,7 @@ class MapCall:
         self._parts.append(error)
 
     def add(self, result: object) -> None:
-        """Adds the result of a function for an item: a ref, or a list of refs.
-
-        Raises:
-            TypeError: It is neither.
-        """
+        """Adds the result of a function for an item: a ref, or a list of refs."""
         if isinstance(result, ObjectRef):
             self.refs.append(cast("ObjectRef[Any]", result))
             self._parts.append(cast("object", result))
@@ -120,11 +111,7 @@ class MapCall:
         return self._outcomes
 
     def result(self) -> Any:
-        """Returns the result of its item.
-
-        Raises:
-            Exception: The error of the call or of the function.
-        """
+        """Returns the result of its item, or raises its error."""
         (outcome,) = self.outcomes()
         if type(outcome) is Raised:
             try:
@@ -204,10 +191,6 @@ class MapCalls:
     Where a loop awaits them, each ref gets one done callback: waiting for all of them
     for each result would take quadratic time. Elsewhere they are polled.
 
-    Args:
-        wakeup: Wakes tasks that wait for results.
-        is_watchable: Whether the refs may get callbacks.
-
     Attributes:
         wakeup: Wakes tasks that wait for results.
         is_watched: Whether the refs have callbacks.
@@ -236,7 +219,6 @@ class MapCalls:
         self._calls[call.number] = call
 
     def begin(self, call: MapCall) -> None:
-        """Notes that a call was made."""
         if call.is_done:
             self._window.finish(call.number)
         else:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterable, Iterable
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
+from actorlib._base.validation import wrong_type
 from actorlib._loops.loop_thread import may_block
 
 if TYPE_CHECKING:
@@ -21,20 +22,15 @@ _END: Any = object()
 
 
 class ValueSource:
-    """Reads the arguments of calls from iterables.
+    """Reads the arguments of calls from iterables, one for each argument.
 
-    Args:
-        where: The public function, for messages.
-        iterables: One for each argument; the shortest ends the calls. A single one may
-            be asynchronous. One that is both is asynchronous where a loop runs.
+    The shortest ends the calls. A single one may be asynchronous. One that is both is
+    asynchronous where a loop runs.
 
     Attributes:
         width: The number of arguments of a call.
         is_over: Whether there are no more.
         coming: The task that waits for the next value of an asynchronous one, or None.
-
-    Raises:
-        TypeError: Something is not iterable.
     """
 
     def __init__(self, where: str, iterables: Sequence[object]) -> None:
@@ -57,9 +53,8 @@ class ValueSource:
         elif isinstance(first, Iterable):
             self._now = iter(cast("Iterable[Any]", first))
         else:
-            raise TypeError(
-                f"{where} takes its values from an iterable, such as a list, not "
-                f"{first!r} ({type(first).__name__})"
+            raise wrong_type(
+                f"{where} takes its values from an iterable, such as a list", first
             )
 
     @property
@@ -121,8 +116,7 @@ class ValueSource:
     def close(self) -> asyncio.Task[Any] | None:
         """Reads no more values; may be called from a destructor.
 
-        Returns:
-            The cancelled task that waits for the next one, if there is one.
+        Returns the cancelled task that waits for the next one, if there is one.
         """
         self.is_over = True
         self._error = None
@@ -137,9 +131,10 @@ class ValueSource:
 def _check_iterables(where: str, iterables: Sequence[object]) -> None:
     for each in iterables:
         if not isinstance(each, Iterable):
-            raise TypeError(
-                f"{where} takes the values of several arguments from an iterable each, "
-                f"such as a list, not {each!r} ({type(each).__name__})"
+            raise wrong_type(
+                f"{where} takes the values of several arguments from an iterable "
+                "each, such as a list",
+                each,
             )
 
 

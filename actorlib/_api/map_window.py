@@ -71,7 +71,6 @@ class Window:
         return number
 
     def begin(self, number: int, parts: int) -> None:
-        """Begins a call with a number of parts."""
         self._open[number] = parts
         self._finish_if_over(number)
 
@@ -99,11 +98,7 @@ class Window:
         return next(iter(self._open), None)
 
     def next(self, *, is_ordered: bool) -> int | None:
-        """Returns the call with the next results; None if it is not done.
-
-        Args:
-            is_ordered: Whether results are in the order of calls.
-        """
+        """Returns the call with the next results; None if it is not done."""
         number = next(iter(self._open if is_ordered else self._done), None)
         return number if number in self._done else None
 

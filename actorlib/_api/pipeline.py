@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -32,7 +31,7 @@ from actorlib._api.map_window import next_chunk_size
 from actorlib._api.results import Raised, Results
 from actorlib._api.waiting import Steps, WaitRequest
 from actorlib._base.public import public
-from actorlib._base.validation import check_bool, check_count
+from actorlib._base.validation import check_bool, check_count, wrong_type
 from actorlib._base.value import dataclass
 from actorlib._futures.object_ref import mark_seen, release_if_unused
 
@@ -141,20 +140,7 @@ def map_options(
     on_error: OnError,
     return_exceptions: bool,
 ) -> MapOptions:
-    """Checks the options of a map.
-
-    Args:
-        iterables: The iterables, whose lengths determine the number of results.
-        ordered: See MapOptions.
-        chunksize: A number, or ``"auto"``.
-        progress: Whether progress is shown, or its label.
-        on_error: ``"raise"`` or ``"return"``.
-        return_exceptions: The same as ``on_error="return"``.
-
-    Raises:
-        TypeError: A value has the wrong type.
-        ValueError: A value is out of range.
-    """
+    """Checks the options of a map; the iterables determine the number of results."""
     check_bool("ordered", ordered)
     if chunksize != "auto":
         check_count("chunksize", chunksize, 1)
@@ -172,12 +158,7 @@ def map_options(
 
 
 def is_error_returned(on_error: OnError, return_exceptions: bool) -> bool:  # noqa: FBT001  # the option
-    """Whether errors are returned in the place of results.
-
-    Raises:
-        TypeError: ``return_exceptions`` is not a bool.
-        ValueError: ``on_error`` is unknown.
-    """
+    """Whether errors are returned in the place of results; checks the two options."""
     check_bool("return_exceptions", return_exceptions)
     if on_error not in ("raise", "return"):
         raise ValueError(f"on_error takes 'raise' or 'return', not {on_error!r}")
@@ -218,7 +199,17 @@ class Chunkable(Protocol):
 
     def _chunk_caller(
         self, width: int, *, stops: bool
-    ) -> Callable[[tuple[object, ...]], ObjectRef[Any]]: ...
+    ) -> Callable[[tuple[object, ...]], ObjectRef[Any]]:
+        """Returns a function that makes the call of a chunk.
+
+        Args:
+            width: The number of arguments of each item.
+            stops: Whether the first error ends the call.
+
+        Raises:
+            TypeError: It does not take so many, or does not return one result.
+        """
+        ...
 
 
 class LimitedCalls:
@@ -386,7 +377,6 @@ class MapResults(Results[T_co]):
         self._calls.begin(call)
 
     def _load(self, call: MapCall) -> None:
-        """Makes the results of a call ready."""
         outcomes = call.outcomes()
         self._calls.seconds = call.seconds
         if self._options.yields_refs and call.refs:
@@ -490,47 +480,29 @@ def start_map(
 ) -> MapResults[Any]:
     """Maps a method or a function over iterables, one for each argument.
 
-    Args:
-        where: The public function, for messages.
-        fn: A method, a remote function, or a function that returns a ref.
-        iterables: The values.
-        options: The options.
-        backpressure_size: See ``map_unordered``.
-
-    Raises:
-        TypeError: ``fn`` is something else, or cannot be called for chunks.
-        ValueError: ``backpressure_size`` is less than 1.
+    ``where`` is the public function, for messages.
     """
     check_count("backpressure_size", backpressure_size, 1)
     call = getattr(fn, "remote", fn)
     if not callable(call):
-        raise TypeError(
-            f"{where} takes a method of an actor (handle.method), a remote "
-            f"function, or a function that returns the ref of a call, not {fn!r} "
-            f"({type(fn).__name__})"
+        raise wrong_type(
+            f"{where} takes a method of an actor (handle.method), a remote function, "
+            "or a function that returns the ref of a call",
+            fn,
         )
     source = ValueSource(where, iterables)
     if options.chunksize == 1:
-        make = partial(_make_one, call)
+
+        def make(map_call: MapCall, args: tuple[object, ...]) -> None:
+            map_call.add(call(*args))
+
     else:
-        chunk_caller = _chunk_caller_of(where, call, source.width)
-        make = partial(_make_chunk, chunk_caller, source.width)
+        call_chunk = _chunk_caller_of(where, call, source.width)
+
+        def make(map_call: MapCall, args: tuple[object, ...]) -> None:
+            map_call.add_items(call_chunk, args, source.width)
+
     return MapResults(source, LimitedCalls(make, backpressure_size), options)
-
-
-def _make_one(
-    make: Callable[..., object], call: MapCall, args: tuple[object, ...]
-) -> None:
-    call.add(make(*args))
-
-
-def _make_chunk(
-    make: Callable[[tuple[object, ...]], ObjectRef[Any]],
-    width: int,
-    call: MapCall,
-    args: tuple[object, ...],
-) -> None:
-    call.add_items(make, args, width)
 
 
 def _chunk_caller_of(

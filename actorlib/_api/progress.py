@@ -1,25 +1,34 @@
-"""Shows the progress of an iterator over results; loaded only where it is used."""
+"""Shows the progress of an iterator over results; loaded only where it is used.
+
+Rich draws it on a terminal, below the program's output. While a bar is shown,
+``sys.stdout`` and ``sys.stderr`` are rich's streams, which print above it. So the
+output of actors and of the program does not break it. Handlers of the root logger that
+write to one of the two get the same streams meanwhile, as actors log there too.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sys
+import threading
 import time
+import uuid
 import weakref
 from collections.abc import Sized
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TextIO, cast
 
-from actorlib._api.progress_line import ProgressLine, is_terminal
+from actorlib._api.notebook import shell_of_kernel
+from actorlib._base.validation import wrong_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
+    from rich.live import Live
     from rich.progress import Progress as Bars
 
     from actorlib._api.waiting import Steps
-
-T = TypeVar("T")
 
 PERIOD = 0.1
 """The shortest time between two drawings, in seconds."""
@@ -30,41 +39,128 @@ _TICK = 1.0
 class ProgressDisplay(Protocol):
     """A place for progress: ``ProgressLine`` or ``ProgressCell``."""
 
-    def show(self, bars: Bars) -> None:
-        """Draws the bars."""
-        ...
+    def show(self, bars: Bars) -> None: ...
 
     def hide(self) -> None:
         """Removes them until the next drawing; from any thread."""
         ...
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal; False for a closed one."""
+    # Before rich 15 its stream has no isatty() of the real one.
+    stream = getattr(stream, "rich_proxied_file", stream)
+    try:
+        return stream is not None and stream.isatty()
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+class ProgressLine:
+    """Shows one progress on the terminal, several below one another."""
+
+    _lock: ClassVar = threading.RLock()  # a finalizer may run in the middle
+    _bars: ClassVar[dict[ProgressLine, Bars]] = {}
+    _live: ClassVar[Live | None] = None
+
+    def show(self, bars: Bars) -> None:
+        with self._lock, _without_terminal():
+            self._bars[self] = bars
+            if ProgressLine._live is None:
+                ProgressLine._live = self._new_live()
+                with _handlers_follow():
+                    ProgressLine._live.start()
+            ProgressLine._live.refresh()
+
+    def hide(self) -> None:
+        with self._lock, _without_terminal():
+            live = ProgressLine._live
+            if live is None or self not in self._bars:
+                return
+            if len(self._bars) == 1:
+                ProgressLine._live = None
+                try:
+                    with _handlers_follow():
+                        live.stop()
+                finally:
+                    self._bars.clear()
+            else:
+                del self._bars[self]
+                live.refresh()
+
+    def _new_live(self) -> Live:
+        from rich.console import Group  # noqa: PLC0415  # short iterations do not need it
+        from rich.live import Live  # noqa: PLC0415  # short iterations do not need it
+
+        from actorlib._rows.tables import console  # noqa: PLC0415  # short iterations do not need it
+
+        return Live(
+            get_renderable=lambda: Group(*self._bars.values()),
+            console=console(stderr=True),
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=is_terminal(sys.stdout),
+        )
+
+
+@contextlib.contextmanager
+def _handlers_follow() -> Generator[None]:
+    """Lets handlers of standard streams write to the streams that replace these."""
+    before = sys.stdout, sys.stderr
+    try:
+        yield
+    finally:
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler, logging.StreamHandler):
+                stream_handler = cast("logging.StreamHandler[Any]", handler)
+                for old, new in zip(before, (sys.stdout, sys.stderr), strict=True):
+                    if stream_handler.stream is old:
+                        stream_handler.setStream(new)
+                        break
+
+
+def _without_terminal() -> contextlib.suppress:
+    """Lets the program go on if the terminal is gone."""
+    return contextlib.suppress(OSError, ValueError)
+
+
+class ProgressCell:
+    """Shows one progress in the output of the notebook's cell that begins it."""
+
+    def __init__(self, publisher: Any) -> None:
+        self._publisher = publisher
+        self._display_id = ""
+
+    def show(self, bars: Bars) -> None:
+        from actorlib._rows.tables import html_of  # noqa: PLC0415  # in a notebook
+
+        task = bars.tasks[0]
+        text = f"{task.description} {task.completed:g}/{task.total or '?'}".strip()
+        self._put({"text/plain": text, "text/html": html_of(bars)})
+
+    def hide(self) -> None:
+        if self._display_id:
+            self._put({"text/plain": "", "text/html": ""})
+
+    def _put(self, data: dict[str, str]) -> None:
+        is_update = bool(self._display_id)
+        self._display_id = self._display_id or uuid.uuid4().hex
+        transient = {"display_id": self._display_id}
+        self._publisher.publish(data=data, transient=transient, update=is_update)
+
+
 def display_here() -> ProgressDisplay | None:
     """Returns the place for progress in this process; None if there is none."""
     if is_terminal(sys.stderr):
         return ProgressLine()
-    if "ipykernel" in sys.modules:
-        from actorlib._api.progress_cell import cell_of_notebook  # noqa: PLC0415  # in a notebook
-
-        return cell_of_notebook()
-    return None
+    shell = shell_of_kernel()
+    return None if shell is None else ProgressCell(shell.display_pub)
 
 
 def progress_of(label: bool | str, total: int | None) -> Progress | None:  # noqa: FBT001  # the option
-    """Makes the progress for an option; None if there is no place to show it.
-
-    Args:
-        label: True, False, or a label.
-        total: The number of results, or None if it is unknown.
-
-    Raises:
-        TypeError: The label is something else.
-    """
+    """Makes the progress for an option; None if there is no place to show it."""
     if not isinstance(cast("object", label), bool | str):
-        raise TypeError(
-            f"progress takes True, False or a label for it, not {label!r} "
-            f"({type(label).__name__})"
-        )
+        raise wrong_type("progress takes True, False or a label for it", label)
     display = None if label is False else display_here()
     if display is None:
         return None
@@ -85,11 +181,7 @@ class Progress:
     iteration of less than a tenth of a second is never shown, and rich is not imported
     for it. There is no thread and no task: the wait for a result draws it in between.
 
-    Args:
-        display: The place for it, which is cleared with this object.
-        label: Its label.
-        total: The number of results, or None if it is unknown.
-        clock: The time in seconds. Default: None, for that of the system.
+    The display is cleared with this object.
 
     Attributes:
         ready: Returns the number of results that were not taken.
@@ -109,7 +201,7 @@ class Progress:
         self._bars: Bars | None = None
         self._done = 0
         self.ready: Callable[[], int] = int
-        self._begun = self._shown = self._clock()
+        self._begun = self._drawn_at = self._clock()
         self._next = self._begun + PERIOD
         # At the end of the interpreter too, which may print an error after it.
         weakref.finalize(self, display.hide)
@@ -122,13 +214,13 @@ class Progress:
                 self._bars = bars_of(self._label, self._total, self._begun, self._clock)
             self._bars.update(self._bars.task_ids[0], completed=self._all_done())
             self._display.show(self._bars)
-            self._shown = now
+            self._drawn_at = now
             self._next = now + _TICK
         return self._next - now
 
     def advance(self) -> None:
         self._done += 1
-        self._next = min(self._next, self._shown + PERIOD)
+        self._next = min(self._next, self._drawn_at + PERIOD)
         self.look()
 
     def hide(self) -> None:
@@ -141,10 +233,8 @@ class Progress:
     def followed(self, steps: Steps[bool]) -> Steps[bool]:
         """Runs a wait for results, and draws the progress meanwhile.
 
-        It is removed before an error, so that it is not between the lines of that.
-
-        Args:
-            steps: The wait; it returns False if there are no more results.
+        It is removed before an error, so that it is not between the lines of that, and
+        at the end of the results, when the wait returns False.
         """
         try:
             while True:
@@ -165,14 +255,6 @@ class Progress:
 def bars_of(
     label: str, total: int | None, begun: float, clock: Callable[[], float]
 ) -> Bars:
-    """Makes the bars of one progress for rich.
-
-    Args:
-        label: Its label.
-        total: The number of results, or None if it is unknown.
-        begun: When it began, by the clock.
-        clock: The time in seconds.
-    """
     from rich import progress  # noqa: PLC0415  # short iterations do not need it
 
     bars = progress.Progress(
@@ -191,12 +273,7 @@ def bars_of(
 
 @contextlib.contextmanager
 def shown_while(label: str, after: float = 1.0) -> Generator[None]:
-    """Shows a label and the time during a block, on the running loop.
-
-    Args:
-        label: The label.
-        after: Seconds until it is shown.
-    """
+    """Shows a label and the time during a block, on the running loop."""
     display = display_here()
     if display is None:
         yield

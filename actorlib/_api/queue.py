@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import pickle
 import weakref
 from asyncio import InvalidStateError
 from collections import deque
@@ -20,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from actorlib._api.actor_handle import ActorHandle, pin_of
-from actorlib._api.queue_actor import QueueActor
+from actorlib._api.queue_actor import QueueActor, sendable
 from actorlib._api.waiting import (
     CombinedRef,
     Steps,
@@ -30,7 +29,7 @@ from actorlib._api.waiting import (
 )
 from actorlib._base.ids import ActorId
 from actorlib._base.public import public
-from actorlib._base.validation import check_bool, check_count, check_seconds
+from actorlib._base.validation import check_bool, check_count, check_seconds, wrong_type
 from actorlib._core.engine import HandlePin, collecting_ids
 from actorlib._futures.object_ref import ObjectRef, mark_seen
 from actorlib._options.interface import NO_METHODS
@@ -59,14 +58,7 @@ _NOT_SENDABLE = (
 
 
 class QueueRef(ObjectRef[R]):
-    """The answer of a queue; an item that is not taken is put back.
-
-    Args:
-        client: The client of the queue that made the call.
-        call_ref: The ref of the call to the queue's actor.
-        refusal: Makes the error of a refused call.
-        many: Whether the answer is a list of items.
-    """
+    """The answer of a queue; an item that is not taken is put back."""
 
     __slots__ = (
         "_call_ref",
@@ -84,7 +76,7 @@ class QueueRef(ObjectRef[R]):
         call_ref: ObjectRef[Any],
         refusal: Callable[[], Exception],
         *,
-        many: bool,
+        many: bool = False,
     ) -> None:
         super().__init__(loop=call_ref.get_loop())
         self._call_ref = call_ref
@@ -96,7 +88,6 @@ class QueueRef(ObjectRef[R]):
         self._error: SerializationError | None = None
 
     def _settle(self, answer: Any) -> None:
-        """Sets the answer of the queue's actor."""
         if answer is None or answer is False:
             self.set_exception(self._refusal())
             return
@@ -115,11 +106,7 @@ class QueueRef(ObjectRef[R]):
         return self.result()
 
     def result(self) -> R:
-        """Returns the item, which is decoded the first time.
-
-        Raises:
-            SerializationError: It cannot be loaded here.
-        """
+        """Returns the item, which is decoded the first time."""
         super().result()
         if self._items is not None:
             self._load(self._items)
@@ -149,7 +136,6 @@ class QueueRef(ObjectRef[R]):
 
 
 def _call_ref_of(reply: QueueRef[Any]) -> ObjectRef[Any]:
-    """Returns the ref of the call to the queue's actor."""
     return reply._call_ref  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
@@ -175,27 +161,21 @@ class QueueClient:
         number = self._next()
         _, payload, handles = self._encoded(item)
         call_ref = self.actor.put.remote(self._token(number), timeout, payload, handles)
-        reply: QueueRef[None] = QueueRef(self, call_ref, refusal, many=False)
-        self._refs[number] = reply
-        return self._bind(number, reply)
+        return self._bind(number, QueueRef(self, call_ref, refusal))
 
     def put_all(
         self, items: list[Any], refusal: Callable[[], Exception]
     ) -> QueueRef[None]:
         number = self._next()
         call_ref = self.actor.put_all.remote([self._encoded(item) for item in items])
-        reply: QueueRef[None] = QueueRef(self, call_ref, refusal, many=False)
-        self._refs[number] = reply
-        return self._bind(number, reply)
+        return self._bind(number, QueueRef(self, call_ref, refusal))
 
     def get(
         self, timeout: float | None, refusal: Callable[[], Exception]
     ) -> QueueRef[Any]:
         number = self._next()
         call_ref = self.actor.get.remote(self._token(number), timeout, self._own)
-        reply: QueueRef[Any] = QueueRef(self, call_ref, refusal, many=False)
-        self._refs[number] = weakref.ref(reply)
-        return self._bind(number, reply)
+        return self._bind(number, QueueRef(self, call_ref, refusal), is_weak=True)
 
     def get_many(
         self, number_of_items: int, refusal: Callable[[], Exception]
@@ -203,10 +183,12 @@ class QueueClient:
         number = self._next()
         call_ref = self.actor.get_many.remote(number_of_items)
         reply: QueueRef[list[Any]] = QueueRef(self, call_ref, refusal, many=True)
-        self._refs[number] = weakref.ref(reply)
-        return self._bind(number, reply)
+        return self._bind(number, reply, is_weak=True)
 
-    def _bind(self, number: int, reply: QueueRef[R]) -> QueueRef[R]:
+    def _bind(
+        self, number: int, reply: QueueRef[R], *, is_weak: bool = False
+    ) -> QueueRef[R]:
+        self._refs[number] = weakref.ref(reply) if is_weak else reply
         reply.bind(self, number)
         call_ref = _call_ref_of(reply)
         call_ref.watch(partial(self._answered, number, call_ref))
@@ -242,9 +224,7 @@ class QueueClient:
         # Handles for the ids of refs and blocks too: they keep them alive.
         pins = [HandlePin(self._engine, ActorId(each), NO_METHODS) for each in ids]
         handles = [ActorHandle[Any](pin) for pin in pins] or None
-        if type(payload) is list:
-            return [0, [pickle.PickleBuffer(part) for part in payload], handles]
-        return [0, payload, handles]
+        return sendable([0, payload, handles])
 
     def _answered(self, number: int, call_ref: ObjectRef[Any]) -> None:
         entry = self._refs.pop(number, None)
@@ -272,17 +252,7 @@ class QueueClient:
     # These may be called from destructors.
 
     def put_back(self, items: list[Any]) -> None:
-        back = [
-            [
-                place,
-                [pickle.PickleBuffer(part) for part in cast("list[Any]", payload)]
-                if type(payload) is list
-                else payload,
-                handles,
-            ]
-            for place, payload, handles in items
-        ]
-        self._send_soon("put_back", back)
+        self._send_soon("put_back", [sendable(item) for item in items])
 
     def give_up(self, number: int) -> None:
         """Withdraws a call whose ref was dropped."""
@@ -381,9 +351,9 @@ class Queue(Generic[T]):
     ) -> None:
         check_count("maxsize", maxsize, 0)
         if not isinstance(cast("object", actor_options), Mapping | None):
-            raise TypeError(
-                "actor_options takes a dict of options, for example {'num_cpus': 1}, "
-                f"not {actor_options!r} ({type(actor_options).__name__})"
+            raise wrong_type(
+                "actor_options takes a dict of options, for example {'num_cpus': 1}",
+                actor_options,
             )
         actor_class = cast("ActorClass[..., Any]", QueueActor).options(
             **cast("Any", actor_options or {})
@@ -437,7 +407,7 @@ class Queue(Generic[T]):
         block: bool = True,  # noqa: FBT001, FBT002  # as in the standard library
         timeout: float | None = None,
     ) -> ObjectRef[T]:
-        """Takes the first item; waits while there is none.
+        """Removes and returns the first item; waits while there is none.
 
         Args:
             block: False fails at once if there is none. Default: True.
@@ -459,7 +429,7 @@ class Queue(Generic[T]):
         return self.put(item, block=False)
 
     def get_nowait(self) -> ObjectRef[T]:
-        """Takes the first item, or fails with Empty."""
+        """Removes and returns the first item, or fails with Empty."""
         return self.get(block=False)
 
     def put_nowait_batch(self, items: Iterable[T]) -> ObjectRef[None]:
@@ -472,15 +442,14 @@ class Queue(Generic[T]):
             TypeError: It is not iterable.
         """
         if not isinstance(cast("object", items), Iterable):
-            raise TypeError(
-                "put_nowait_batch() takes an iterable of items, such as a list, not "
-                f"{items!r} ({type(items).__name__})"
+            raise wrong_type(
+                "put_nowait_batch() takes an iterable of items, such as a list", items
             )
         listed = list(items)
         return self._client.put_all(listed, partial(self._full_for, len(listed)))
 
     def get_nowait_batch(self, num_items: int) -> ObjectRef[list[T]]:
-        """Takes a number of items from the front, or none and fails with Empty.
+        """Removes and returns several first items, or none and fails with Empty.
 
         Args:
             num_items: The number, 0 or more.

@@ -28,15 +28,10 @@ Item: TypeAlias = list[Any]
 
 
 class Answer(NamedTuple):
-    """The answer to a waiting put or get.
-
-    Attributes:
-        token: The token of the call.
-        items: The items for a get; None for a put.
-    """
+    """The answer to a waiting put or get."""
 
     token: Token
-    items: list[Item] | None
+    items: list[Item] | None  # of a get
 
 
 class Buffer:
@@ -80,12 +75,12 @@ class Buffer:
         return self._deal()
 
     def get(self, token: Token) -> list[Answer]:
-        """Takes the first item, or waits for one behind earlier gets."""
+        """Removes the first item, or waits for one behind earlier gets."""
         self._getters[token] = None
         return self._deal()
 
     def get_many(self, number: int) -> tuple[list[Item] | None, list[Answer]]:
-        """Takes a number of items; returns None if there are fewer."""
+        """Removes a number of items; returns None if there are fewer."""
         if number > len(self._items):
             return None, []
         items = [self._items.popleft() for _ in range(number)]
@@ -161,13 +156,7 @@ class QueueActor:
     async def get(
         self, token: bytes, limit: float | None, taker: bytes | None
     ) -> Item | None:
-        """Takes an item; returns None if there is none in time.
-
-        Args:
-            token: The token of the call.
-            limit: Seconds to wait for one, or None for no limit.
-            taker: The calling actor, or None for the program.
-        """
+        """Removes an item for an actor or the program; None if there is none."""
         answers = self._buffer.get(token)
         if taker is not None:
             self._taker[token] = taker
@@ -175,15 +164,15 @@ class QueueActor:
             items = await self._answered(token, limit, answers)
         finally:
             self._taker.pop(token, None)
-        return _sendable(items[0]) if items else None
+        return sendable(items[0]) if items else None
 
     async def get_many(self, number: int) -> list[Item] | None:
-        """Takes a number of items; returns None if there are fewer."""
+        """Removes a number of items; returns None if there are fewer."""
         items, answers = self._buffer.get_many(number)
         self._give(answers)
         if items is None:
             return None
-        return [_sendable(item) for item in items]
+        return [sendable(item) for item in items]
 
     async def put_back(self, items: list[Item]) -> None:
         self._give(self._buffer.put_back(items))
@@ -255,7 +244,7 @@ class QueueActor:
             self._give(self._buffer.put_back(items))
 
 
-def _sendable(item: Item) -> Item:
+def sendable(item: Item) -> Item:
     """Returns an item whose buffers are sent beside the frame, without a copy."""
     place, payload, handles = item
     if type(payload) is list:

@@ -164,10 +164,7 @@ class StandIn(ActorHandle[Any]):
     ) -> None:
         """Makes the calls of a function for values, as few as possible.
 
-        Args:
-            function: Called with this stand-in and each value.
-            call: Gets the calls.
-            values: The values.
+        The function is called with this stand-in and each value.
         """
         if len(self._record) > _MOST_KEPT:
             for key in [key for key in self._record if key[0] not in self.__dict__]:

@@ -17,14 +17,13 @@ from typing import (
 )
 
 from actorlib._api.bindings import CurrentSource, found_by_name
-from actorlib._api.group_options import with_current_group, with_group_spec
+from actorlib._api.group_options import with_context, with_group_spec
 from actorlib._api.result_parts import collect_items, split_result
 from actorlib._base.public import public
 from actorlib._core.engine import current_engine
 from actorlib._futures.stream_reader import ObjectRefGenerator
 from actorlib._options.function_options import FunctionSpec, with_given
 from actorlib._options.interface import method_of
-from actorlib._options.runtime_env import resolved_env
 from actorlib.exceptions import UnknownOptionError
 
 if TYPE_CHECKING:
@@ -51,6 +50,9 @@ R = TypeVar("R")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
+
+_ASYNC_LIMIT = 100
+"""How many calls of an ``async def`` run at once in one worker by default."""
 
 
 @public("actorlib.types")
@@ -80,13 +82,13 @@ class RemoteFunction(Generic[P, R]):
         functools.update_wrapper(cast("Any", self), function, updated=())
         self.__wrapped__ = function
         self._origin = origin or self
-        self._method = method_of(function)
-        options = options.settled(self._method.name, is_async=self._method.is_async)
+        self._method = method = method_of(function)
+        options = _with_concurrency(options, method)
+        options.check(method.name, is_stream=method.is_stream)
         self._options = options
-        self._low, self._high = self._method.low, self._method.high
+        self._low, self._high = method.low, method.high
         self._spec: FunctionSpec | None = None
         self._inside: tuple[tuple[GroupId, bool], FunctionSpec] | None = None
-        options.check(self._method.name, is_stream=self._method.is_stream)
         self._engine: Callable[[], Engine] = current_engine
         self._source: CurrentSource[RemoteFunction[P, R]]
         if origin is None:
@@ -124,7 +126,7 @@ class RemoteFunction(Generic[P, R]):
         engine = self._engine()
         spec = self._spec
         if spec is None or spec.may_change or engine.context.group is not None:
-            spec = self._settled(engine.context)
+            spec = self._callee_in(engine.context)
         return engine.call(spec, args, kwargs)
 
     @overload
@@ -266,7 +268,7 @@ class RemoteFunction(Generic[P, R]):
         def call(args: tuple[object, ...]) -> ObjectRef[Any]:
             nonlocal cached
             engine = self._engine()
-            spec = self._settled(engine.context)
+            spec = self._callee_in(engine.context)
             if cached is None or cached[0] is not spec:
                 cached = spec, spec.with_header("batch", (width, stops))
             return engine.call(cached[1], args, {})
@@ -316,7 +318,7 @@ class RemoteFunction(Generic[P, R]):
         call = cast("Callable[..., ObjectRef[R]]", function.remote)
         return call(*(args or ()), **(kwargs or {}))
 
-    def _settled(self, context: RuntimeContext) -> FunctionSpec:
+    def _callee_in(self, context: RuntimeContext) -> FunctionSpec:
         """Returns the callee for calls of code in a context."""
         source = self._source.get()
         if context.group is None:
@@ -347,12 +349,8 @@ class RemoteFunction(Generic[P, R]):
 
     def _label_and_options(self) -> tuple[str, FunctionOptions]:
         """Returns the name of a call that is made here, and its options."""
-        options = self._options
-        env = resolved_env(options.runtime_env)
-        if env != options.runtime_env:
-            options = options.updated({"runtime_env": env})
-        label = options.name or self._method.name
-        return label, with_current_group(label, options)
+        label = self._options.name or self._method.name
+        return label, with_context(label, self._options)
 
     if not TYPE_CHECKING:  # type checkers refuse it anyway
 
@@ -407,7 +405,7 @@ class GeneratorFunction(RemoteFunction[P, R]):
     ) -> StreamReader:
         self._method.check(len(args), kwargs)
         engine = self._engine()
-        return engine.stream(self._settled(engine.context), args, kwargs)
+        return engine.stream(self._callee_in(engine.context), args, kwargs)
 
     if TYPE_CHECKING:
 
@@ -436,7 +434,7 @@ class _CollectedFunction(GeneratorFunction[P, R]):
         return collect_items(items, self._options.parts, self._method.name)
 
 
-class _PartedFunction(RemoteFunction[P, R]):
+class _SplitFunction(RemoteFunction[P, R]):
     """A function called with ``num_returns``."""
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -449,18 +447,13 @@ class _PartedFunction(RemoteFunction[P, R]):
 def label_and_options(
     function: RemoteFunction[..., Any],
 ) -> tuple[str, FunctionOptions]:
-    """Returns the name of a function's calls, and their options."""
     return function._label_and_options()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 def gang_call(
     function: RemoteFunction[..., Any],
 ) -> tuple[Method, FunctionOptions, Callable[[], Engine]]:
-    """Returns the signature of a function, its options, and its engine.
-
-    Raises:
-        ValueError: A call does not return one result.
-    """
+    """Returns the signature of a function with one result, its options, its engine."""
     options, method = function._options, function._method  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     if method.is_stream or options.parts != 1:
         kind = "yields" if method.is_stream else "returns several refs (num_returns)"
@@ -469,6 +462,21 @@ def gang_call(
             "let it return a list"
         )
     return method, options, function._engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def _with_concurrency(options: FunctionOptions, method: Method) -> FunctionOptions:
+    """Sets the default ``max_concurrency``, and refuses it for a plain function."""
+    if method.is_async:
+        if options.max_concurrency:
+            return options
+        return options.updated({"max_concurrency": _ASYNC_LIMIT})
+    if options.max_concurrency is not None:
+        raise ValueError(
+            f"{method.name} is to have max_concurrency={options.max_concurrency}, and "
+            "one process runs only one call of a plain function at a time: make it an "
+            "async def, or set num_cpus=, which limits how many processes run it"
+        )
+    return options
 
 
 def make_function(
@@ -482,7 +490,7 @@ def make_function(
         if options.is_counted:
             kind = _CollectedFunction
     elif options.parts != 1:
-        kind = _PartedFunction
+        kind = _SplitFunction
     return kind(function, options, origin)
 
 

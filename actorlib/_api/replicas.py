@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from actorlib._api.actor_handle import no_such_method, pin_of
 from actorlib._api.decorators import ActorClass, interface_and_options
 from actorlib._base.public import public
-from actorlib._base.validation import check_count, checked_duration
+from actorlib._base.validation import check_count, checked_duration, wrong_type
 from actorlib._base.value import dataclass
 from actorlib._core.engine import current_engine, find_engine
 from actorlib._futures.object_ref import mark_seen
@@ -48,14 +48,13 @@ _LONGEST_PAUSE = 30.0
 
 
 def choose(loads: Sequence[int | None], turn: int) -> int | None:
-    """Chooses the replica for a call: one with the fewest calls without an answer.
+    """Returns the index of a replica with the fewest calls without an answer.
+
+    None if none accepts calls.
 
     Args:
         loads: The calls of each; None for one that accepts none now.
         turn: The index of the first comparison, so that equal replicas take turns.
-
-    Returns:
-        Its index; None if none accepts calls.
     """
     count = len(loads)
     best = None
@@ -102,17 +101,6 @@ class ReplicaInfo:
 
 
 class _Replica:
-    __slots__ = (
-        "calls",
-        "ended",
-        "failed_checks",
-        "handle",
-        "id",
-        "leaves",
-        "methods",
-        "ready",
-    )
-
     def __init__(self, handle: ActorHandle[Any]) -> None:
         engine = pin_of(handle).engine
         self.handle = handle
@@ -127,7 +115,6 @@ class _Replica:
 
     @property
     def was_ready(self) -> bool:
-        """Whether it has been ready for calls."""
         ready = self.ready
         return ready.done() and not ready.cancelled() and ready.exception() is None
 
@@ -236,7 +223,6 @@ class Replicas(Generic[T]):
         return ReplicatedMethod(self, name, {})
 
     def _route(self) -> _Replica:
-        """Chooses the replica for the next call."""
         chosen = self._choose()
         if chosen is not None:
             return chosen
@@ -456,7 +442,6 @@ class Replicas(Generic[T]):
         return new
 
     def _replace_missing(self) -> None:
-        """Makes the missing replicas."""
         self._timer = None
         if self._over or self._changing.locked():
             return  # the change plans it again at its end
@@ -496,10 +481,8 @@ class Replicas(Generic[T]):
             return  # it has died and was replaced
         if surge:
             await self._make_ready()
-            await self._leave([old])
-        else:
-            self._stop_routing(old)
-            await self._leave([old])
+        await self._leave([old])
+        if not surge:
             await self._make_ready()
 
     async def _make_ready(self) -> None:
@@ -672,9 +655,8 @@ class ReplicatedMethod:
 
 def _checked_class(actor_class: object) -> ActorClass[..., Any]:
     if not isinstance(actor_class, ActorClass):
-        raise TypeError(
-            "Replicas takes a class decorated with @actorlib.remote, not "
-            f"{actor_class!r} ({type(actor_class).__name__})"
+        raise wrong_type(
+            "Replicas takes a class decorated with @actorlib.remote", actor_class
         )
     checked = cast("ActorClass[..., Any]", actor_class)
     options = interface_and_options(checked)[1]

@@ -22,11 +22,6 @@ def split_result(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[
     """Makes refs of the parts of a result, which has to be a tuple or a list.
 
     If the call fails, each of them fails. Cancelling one cancels the call.
-
-    Args:
-        ref: The whole result.
-        count: The number of parts.
-        where: The name of the call, for messages.
     """
     parts: list[ObjectRef[Any]] = [ObjectRef(loop=ref.get_loop()) for _ in range(count)]
     owner = PartsOwner(lambda: ref.result_owner, ref)
@@ -45,11 +40,6 @@ def collect_items(
 
     Each is done as soon as its value arrives. If the generator fails or ends early, the
     others fail. If it yields more, it is closed. With ``count`` 0 it runs to its end.
-
-    Args:
-        items: The reader of the call.
-        count: The number of refs.
-        where: The name of the call, for messages.
 
     Returns:
         A list of refs, the ref itself if it is one, or None for none.
@@ -122,22 +112,13 @@ class _Collector:
 
 
 class ResultSplit(NamedTuple):
-    """The number of parts of a result.
-
-    Attributes:
-        size: The number of parts.
-        where: The name of the call, for messages.
-    """
+    """The number of parts of a result, and the name of its call for messages."""
 
     size: int
     where: str
 
     def part(self, value: Any, place: int) -> Any:
-        """Returns one part of a result; ``place`` counts from 0.
-
-        Raises:
-            TaskError: The result has another number of parts.
-        """
+        """Returns one part of a result; ``place`` counts from 0."""
         error = _fault(value, self.size, self.where)
         if error is not None:
             raise error
@@ -147,10 +128,8 @@ class ResultSplit(NamedTuple):
 class PartsOwner:
     """The result owner of the parts of one result; see ResultOwner.
 
-    Args:
-        find_owner: Returns the result owner of the whole result. A call of another
-            thread has a preliminary one until it has crossed to the loop.
-        whole: The whole result.
+    The owner of the whole result is looked up each time: a call of another thread has a
+    preliminary one until it has crossed to the loop.
 
     Attributes:
         whole: The whole result. The call number of a part is its index.
@@ -173,25 +152,25 @@ class PartsOwner:
         return not self.whole.done()
 
     @property
-    def force_cancel(self) -> Callable[..., None] | None:
+    def force_cancel(self) -> Callable[..., bool] | None:
         """Cancels a function's call and ends its process; None for other calls."""
-        can = getattr(self._find_owner(), "force_cancel", None) is not None
-        return self._force if can else None
-
-    def _force(self, call: int, *, recursive: bool) -> None:
-        del call
-        self.whole.cancel(force=True, recursive=recursive)
+        return self._stop_by("force_cancel", force=True)
 
     @property
     def interrupt(self) -> Callable[..., bool] | None:
         """Cancels the call, and interrupts a plain method; None if it cannot."""
-        can = getattr(self._find_owner(), "interrupt", None) is not None
-        return self._interrupt if can else None
+        return self._stop_by("interrupt", interrupt=True)
 
-    def _interrupt(self, call: int, *, recursive: bool) -> bool:
-        del call
-        self.whole.cancel(interrupt=True, recursive=recursive)
-        return not self.whole.done()
+    def _stop_by(self, operation: str, **how: bool) -> Callable[..., bool] | None:
+        if getattr(self._find_owner(), operation, None) is None:
+            return None
+
+        def stop(call: int, *, recursive: bool) -> bool:
+            del call
+            self.whole.cancel(recursive=recursive, **how)
+            return not self.whole.done()
+
+        return stop
 
     def label_of(self, call: int) -> str:
         del call
@@ -236,16 +215,16 @@ def _fill_parts(
 
 def _kept_part(ref: ObjectRef[Any], place: int, value: object) -> KeptValue | None:
     """Returns the encoded value of a part: the whole result, which is split again."""
-    kept = ref.kept_value
-    if kept is None or type(value) in IMMUTABLE:
+    original = ref.kept_value
+    if original is None or type(value) in IMMUTABLE:
         return None
-    return partial(_load_part, kept, place), None, kept[2], False
+    return partial(_load_part, original, place), None, original[2], False
 
 
-def _load_part(kept: KeptValue, place: int) -> Any:
+def _load_part(original: KeptValue, place: int) -> Any:
     from actorlib._wire.errors import load_kept  # noqa: PLC0415  # it loads msgpack
 
-    return load_kept(kept)[place]
+    return load_kept(original)[place]
 
 
 def _fault(value: object, count: int, where: str) -> TaskError | None:

@@ -24,6 +24,7 @@ from typing import (
 
 from actorlib._api.actor_handle import ActorHandle
 from actorlib._base.public import public
+from actorlib._base.validation import wrong_type
 from actorlib._options.call_options import CallOptions
 from actorlib._options.interface import OPTIONS, is_generator
 from actorlib.exceptions import UnknownOptionError
@@ -169,10 +170,7 @@ def method(*given: object, **options: Any) -> object:
 
     def decorate(function: object) -> object:
         if isinstance(function, type) or not callable(function):
-            raise TypeError(
-                f"@method takes a method of a class, not {function!r} "
-                f"({type(function).__name__})"
-            )
+            raise wrong_type("@method takes a method of a class", function)
         # Looking up a static or class method on the class returns the wrapped function.
         plain = getattr(function, "__func__", function)
         name = getattr(plain, "__qualname__", repr(plain))
@@ -217,8 +215,7 @@ def typed(handle: ActorHandle[T] | Replicas[T]) -> T:
         from actorlib._api.replicas import Replicas  # noqa: PLC0415  # few have them
 
         if not isinstance(cast("object", handle), Replicas):
-            raise TypeError(
-                f"typed() takes the handle of an actor, or Replicas, not {handle!r} "
-                f"({type(handle).__name__})"
+            raise wrong_type(
+                "typed() takes the handle of an actor, or Replicas", handle
             )
     return cast("T", handle)

@@ -39,24 +39,18 @@ _POLLS = 8
 
 
 class Wakeup:
-    """Wakes tasks that wait for other events than refs."""
+    """Wakes tasks that wait for other events than refs: its ``waiters``."""
 
-    __slots__ = ("_waiters",)
+    __slots__ = ("waiters",)
 
     def __init__(self) -> None:
-        self._waiters: set[asyncio.Future[None]] = set()
+        self.waiters: set[asyncio.Future[None]] = set()
 
     def notify(self, _: object = None) -> None:
         """Wakes all waiting tasks; on the thread of their loop."""
-        for waiter in self._waiters:
+        for waiter in self.waiters:
             if not waiter.done():
                 waiter.set_result(None)
-
-    def add(self, waiter: asyncio.Future[None]) -> None:
-        self._waiters.add(waiter)
-
-    def remove(self, waiter: asyncio.Future[None]) -> None:
-        self._waiters.discard(waiter)
 
 
 class WaitRequest(NamedTuple):
@@ -175,12 +169,7 @@ def wait(
 
 
 def ref_list(where: str, refs: object) -> list[Awaited]:
-    """Checks a list of refs and streams; ``where`` names the function in messages.
-
-    Raises:
-        TypeError: It is not such a list.
-        ValueError: One is in it twice.
-    """
+    """Checks a list of refs and streams; ``where`` names the function in messages."""
     if not isinstance(refs, Sequence):
         raise TypeError(f"{where} takes a list of refs, not {refs!r}")
     listed = list(cast("Sequence[Awaited]", refs))
@@ -246,9 +235,7 @@ def get_on_loop(waiting: Waiting[T]) -> T:
 def run_blocking(steps: Steps[T], *, blocks_loop: bool = False) -> T:
     """Runs a wait on this thread, which is blocked meanwhile.
 
-    Args:
-        steps: The wait.
-        blocks_loop: If True, the thread may run the event loop of an actor.
+    With ``blocks_loop`` the thread may run the event loop of an actor.
     """
     while True:
         try:
@@ -272,15 +259,8 @@ def refuse_running_loop(
     """Makes sure that this thread may be blocked by a wait.
 
     A thread that runs an event loop may be blocked in a plain method of an actor, or if
-    a loop on another thread fills the ref.
-
-    Args:
-        ref: The ref to wait for.
-        called: The name of the blocking function, for the message.
-        instead: The alternative, for the message.
-
-    Raises:
-        RuntimeError: It may not be blocked.
+    a loop on another thread fills the ref. The error names the blocking function and
+    the alternative.
     """
     home = portal_of(ref.get_loop())
     if may_block() or (home is not None and not home.is_here()):
@@ -294,8 +274,7 @@ def refuse_running_loop(
 def refuse_other_loop(ref: asyncio.Future[Any]) -> None:
     """Makes sure that this thread does not run another loop than that of a ref.
 
-    Raises:
-        RuntimeError: It does, so the ref's loop is not running.
+    Otherwise the ref's loop does not run.
     """
     home, running = portal_of(ref.get_loop()), asyncio._get_running_loop()  # noqa: SLF001  # None in a fork, too
     if home is not None and home.is_here() and running is not ref.get_loop():
@@ -303,11 +282,7 @@ def refuse_other_loop(ref: asyncio.Future[Any]) -> None:
 
 
 def limited(steps: Steps[T], timeout: float) -> Steps[T]:
-    """Limits a wait to a number of seconds; it may be continued later.
-
-    Raises:
-        GetTimeoutError: It takes longer.
-    """
+    """Limits a wait to a number of seconds; it may be continued later."""
     deadline = time.monotonic() + timeout
     remaining = timeout
     is_late = False
@@ -347,7 +322,7 @@ async def _wait_async(request: WaitRequest) -> None:
     watched = [*request.refs] if request.also is None else [*request.refs, request.also]
     _call_back(watched, one_done)
     if request.wakeup is not None:
-        request.wakeup.add(waiter)
+        request.wakeup.waiters.add(waiter)
     timer = None
     if request.timeout is not None:
         timer = loop.call_later(request.timeout, partial(end_wait, waiter))
@@ -360,7 +335,7 @@ async def _wait_async(request: WaitRequest) -> None:
         while watched:
             watched.pop().remove_done_callback(one_done)
         if request.wakeup is not None:
-            request.wakeup.remove(waiter)
+            request.wakeup.waiters.discard(waiter)
         if timer is not None:
             timer.cancel()
         del request  # the traceback would keep its refs alive
@@ -393,12 +368,7 @@ async def _wait_in_thread(
 
 
 def get_fresh(refs: object, timeout: float | None) -> Any:
-    """Returns values of refs, each as a new object for the caller.
-
-    Args:
-        refs: One ref, or a list of them; see ``get_all``.
-        timeout: Seconds to wait for all of them, or None.
-    """
+    """Returns the value of a ref, or of a list, each as a new object for the caller."""
     if not isinstance(refs, ObjectRef):
         return get_all(refs, timeout, _fresh_value)
     ref = cast("ObjectRef[Any]", refs)
@@ -410,14 +380,14 @@ def get_fresh(refs: object, timeout: float | None) -> Any:
 def _fresh_value(ref: ObjectRef[Any]) -> Any:
     """Returns the value of a ref that is done, unless it failed."""
     is_shared = ref.hand_out()
-    value, kept = ref.get(0), ref.kept_value
-    if kept is None or not is_shared or type(value) in IMMUTABLE:
+    value, original = ref.get(0), ref.kept_value
+    if original is None or not is_shared or type(value) in IMMUTABLE:
         return value
     from actorlib._wire.errors import load_kept  # noqa: PLC0415  # it loads msgpack
 
     # Handles and refs are counted on the engine's thread; others can be loaded here.
-    load = partial(load_kept, kept)
-    return run_on_loop_of(ref, load) if kept[2] else load()
+    load = partial(load_kept, original)
+    return run_on_loop_of(ref, load) if original[2] else load()
 
 
 def _value(ref: ObjectRef[Any]) -> Any:
@@ -431,18 +401,7 @@ def get_all(
 ) -> list[Any]:
     """Returns the values of refs, in their order; blocks this thread.
 
-    It raises as soon as one has failed, wherever in the list.
-
-    Args:
-        refs: A list of refs; one may be there twice.
-        timeout: Seconds to wait for all of them, or None.
-        value_of: Returns the value of a ref that is done.
-
-    Raises:
-        TypeError: It is not a list of refs.
-        GetTimeoutError: They did not arrive in time; the calls go on.
-        RuntimeError: This thread runs the event loop.
-        Exception: The error of the first that failed.
+    It raises as soon as one has failed, wherever in the list; see ``actorlib.get``.
     """
     if isinstance(refs, ObjectRefGenerator):
         raise _refused_stream(cast("object", refs))
@@ -527,7 +486,6 @@ class CombinedRef(ObjectRef[None], ABC):
         self._is_watched = False
 
     def wait(self, timeout: float | None) -> None:
-        """Blocks this thread until it is done."""
         try:
             self.refs[0].result_owner.wait(self, timeout)
         except KeyboardInterrupt:
@@ -667,7 +625,6 @@ class _AllOf(CombinedRef):
 
 
 def fetch_values(refs: Iterable[ObjectRef[Any]]) -> None:
-    """Fetches the values of borrowed refs."""
     for ref in refs:
         if isinstance(ref, BorrowedRef):
             ref.fetch()

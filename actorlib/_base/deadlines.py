@@ -17,11 +17,7 @@ _FEW = 64
 
 
 class Deadlines(Generic[K]):
-    """Orders deadlines: which have passed, and which is the next.
-
-    Attributes:
-        live: The deadline of each call.
-    """
+    """The deadlines of calls; ``live`` has that of each."""
 
     def __init__(self) -> None:
         self.live: dict[K, float] = {}
@@ -38,8 +34,13 @@ class Deadlines(Generic[K]):
         self._push(call, when)
 
     def discard(self, call: K) -> None:
-        if self.live.pop(call, None) is not None:
-            self._tidy()
+        """Removes the deadline of a call, and sometimes all discarded entries."""
+        if self.live.pop(call, None) is None:
+            return
+        if len(self._heap) > 2 * len(self.live) + _FEW:
+            self._heap = []
+            for other, when in self.live.items():
+                self._push(other, when)
 
     def due(self, now: float) -> list[K]:
         """Removes and returns the calls whose deadline has passed, in order."""
@@ -63,9 +64,3 @@ class Deadlines(Generic[K]):
     def _push(self, call: K, when: float) -> None:
         self._count += 1  # of two equal deadlines, the earlier call is due first
         heapq.heappush(self._heap, (when, self._count, call))
-
-    def _tidy(self) -> None:
-        if len(self._heap) > 2 * len(self.live) + _FEW:
-            self._heap = []
-            for call, when in self.live.items():
-                self._push(call, when)

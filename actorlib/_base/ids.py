@@ -65,12 +65,7 @@ def maker_of(some_id: bytes) -> int:
 
 
 def prefix_of(runtime: bytes, maker: int) -> bytes:
-    """Returns the first eight bytes of the ids that a process makes.
-
-    Args:
-        runtime: Four bytes that distinguish this runtime from others on the machine.
-        maker: 0 for the owner, else the number of the worker's session.
-    """
+    """Returns the first eight bytes of the ids that a process makes."""
     return _prefix.pack(runtime, maker)
 
 

@@ -6,6 +6,8 @@ import logging
 from contextlib import suppress
 from contextvars import Context
 
+from actorlib._base.validation import wrong_type
+
 _log = logging.getLogger("actorlib")
 
 
@@ -47,9 +49,8 @@ def checked_level(value: object, name: str = "log_level") -> int:
             )
         return level
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(
-            f"{name} takes a level of logging, for example 'INFO' or 20, not "
-            f"{value!r} ({type(value).__name__})"
+        raise wrong_type(
+            f"{name} takes a level of logging, for example 'INFO' or 20", value
         )
     if not 0 <= value < 1 << 31:
         raise ValueError(f"{name} takes a number of 0 or more, not {value}")

@@ -73,10 +73,7 @@ class AbstractSockets(NamedSockets):
         return f"\0{self._kind}{os.geteuid() if uid is None else uid}/{name}"
 
     def listen(self, name: str) -> tuple[socket.socket, Callable[[], None]]:
-        try:
-            return _listen_at(self.place(name)), _nothing
-        except OSError as error:
-            raise _name_error(error) from error
+        return _listen_at(self.place(name)), _nothing
 
     def listed(self) -> list[tuple[int, str]]:
         try:
@@ -97,12 +94,7 @@ class AbstractSockets(NamedSockets):
 
 @final
 class FolderSockets(NamedSockets):
-    """Sockets in a folder of the user.
-
-    Args:
-        folder: The folder. It is created if it is missing, and used only if no other
-            user may enter it.
-    """
+    """Sockets in a folder of the user, which no other user may enter."""
 
     def __init__(self, kind: str, folder: str) -> None:
         super().__init__(kind)
@@ -127,8 +119,6 @@ class FolderSockets(NamedSockets):
             if os.path.lexists(place):
                 _is_answered(place)  # removes the file of a process that has ended
             return _listen_at(place), lambda: _remove(place)
-        except OSError as error:
-            raise _name_error(error) from error
         finally:
             os.close(folder)
 
@@ -172,8 +162,11 @@ def _listen_at(place: str) -> socket.socket:
         sock.setblocking(True)  # noqa: FBT003  # whatever the default timeout is
         sock.bind(place)
         sock.listen(_BACKLOG)
-    except BaseException:
+    except BaseException as error:
         sock.close()
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            message = "another process listens there"
+            raise FileExistsError(errno.EEXIST, message) from error
         raise
     return sock
 
@@ -197,12 +190,6 @@ def _is_answered(place: str) -> bool:
 def _remove(place: str) -> None:
     with suppress(OSError):
         os.unlink(place)  # noqa: PTH108  # the same
-
-
-def _name_error(error: OSError) -> OSError:
-    if error.errno == errno.EADDRINUSE:
-        return FileExistsError(errno.EEXIST, "another process listens there")
-    return error
 
 
 def _nothing() -> None:

@@ -1,4 +1,4 @@
-"""Finds the stack frames of coroutines and of users' code."""
+"""The stack frames of coroutines and of users' code."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def shows_own_frames() -> bool:
 def hide_own_frames(error: BaseException, *others: str) -> None:
     """Removes the frames of this package from the tracebacks of an error.
 
-    Also from those of its causes, its contexts and the errors in a group. A traceback
-    without any other frame is left as it is.
+    It also removes them from those of its causes, its contexts and the errors in a
+    group. A traceback without any other frame is left as it is.
 
     Args:
         error: The error.
@@ -61,13 +61,13 @@ def hide_own_frames(error: BaseException, *others: str) -> None:
     if shows_own_frames():
         return
     hidden = (OWN_FILES, *others)
-    seen: set[int] = set()
+    visited: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:
         each = pending.pop()
-        if each is None or id(each) in seen:
+        if each is None or id(each) in visited:
             continue
-        seen.add(id(each))
+        visited.add(id(each))
         each.__traceback__ = _users_frames(each.__traceback__, hidden)
         pending += [each.__cause__, each.__context__]
         if isinstance(each, BaseExceptionGroup):
@@ -77,16 +77,16 @@ def hide_own_frames(error: BaseException, *others: str) -> None:
 def _users_frames(
     trace: TracebackType | None, hidden: tuple[str, ...]
 ) -> TracebackType | None:
-    kept: list[TracebackType] = []
+    entries: list[TracebackType] = []
     entry = trace
     while entry is not None:
         if not entry.tb_frame.f_code.co_filename.startswith(hidden):
-            kept.append(entry)
+            entries.append(entry)
         entry = entry.tb_next
-    shown: TracebackType | None = None
-    for entry in reversed(kept):
-        shown = TracebackType(shown, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return shown or trace
+    head: TracebackType | None = None
+    for entry in reversed(entries):
+        head = TracebackType(head, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return head or trace
 
 
 def place_of(frame: FrameType) -> str:

@@ -44,6 +44,11 @@ def closest_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
 T = TypeVar("T")
 
 
+def wrong_type(expectation: str, value: object) -> TypeError:
+    """Makes the error for a value: "preload takes a list of names, not 3 (int)"."""
+    return TypeError(f"{expectation}, not {value!r} ({type(value).__name__})")
+
+
 def option(
     check: Callable[..., object],
     *args: object,
@@ -67,21 +72,14 @@ def choice(*, default: T) -> T:
 
 
 class Options:
-    """The options of one subject: the base of the dataclasses that have them as fields.
-
-    Attributes:
-        subject: The subject, for messages.
-    """
+    """The base of the dataclasses that have the options of a subject as fields."""
 
     __slots__ = ()
-    subject: ClassVar[str] = "it"
+    subject: ClassVar[str] = "it"  # for messages
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Self:
-        """Makes options from the keywords of the user.
-
-        Args:
-            given: The values, by our names or by Ray's.
+        """Makes options from the keywords of the user, by our names or by Ray's.
 
         Raises:
             UnknownOptionError: An option is unknown.
@@ -101,13 +99,7 @@ class Options:
         return cls(**{names[word]: value for word, value in given.items()})
 
     def updated(self, given: Mapping[str, object]) -> Self:
-        """Returns a copy of these options with some of them replaced.
-
-        Raises:
-            UnknownOptionError: An option is unknown.
-            TypeError: A value has the wrong type.
-            ValueError: A value is out of range.
-        """
+        """Returns a copy of these options with some of them replaced; see ``of``."""
         return self.of({**given_options(self), **given})
 
 
@@ -204,10 +196,7 @@ def _layout(kind: Any) -> _Layout:
 def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
     """Returns one of the words that are allowed, in upper or lower case."""
     if not isinstance(value, str):
-        raise TypeError(
-            f"{name} takes one of {', '.join(map(repr, allowed))}, not {value!r} "
-            f"({type(value).__name__})"
-        )
+        raise wrong_type(f"{name} takes one of {', '.join(map(repr, allowed))}", value)
     for word in allowed:
         if word.lower() == value.lower():
             return word
@@ -219,10 +208,7 @@ def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
 def check_text(name: str, value: object, example: str) -> None:
     """Checks that a value is a string that is not empty."""
     if not isinstance(value, str):
-        raise TypeError(
-            f"{name} takes a name, for example {example}, not {value!r} "
-            f"({type(value).__name__})"
-        )
+        raise wrong_type(f"{name} takes a name, for example {example}", value)
     if not value.strip():
         raise ValueError(f"{name} takes a name, for example {example}, not {value!r}")
 
@@ -230,9 +216,7 @@ def check_text(name: str, value: object, example: str) -> None:
 def check_seconds(name: str, value: object) -> None:
     """Checks that a value is a finite number of seconds, 0 or more."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(
-            f"{name} takes a number of seconds, not {value!r} ({type(value).__name__})"
-        )
+        raise wrong_type(f"{name} takes a number of seconds", value)
     try:
         seconds = float(value)
     except OverflowError:
@@ -253,9 +237,7 @@ def checked_duration(name: str, value: object) -> float:
 def check_count(name: str, value: object, least: int) -> None:
     """Checks that a value is a whole number, ``least`` or more."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(
-            f"{name} takes a whole number, not {value!r} ({type(value).__name__})"
-        )
+        raise wrong_type(f"{name} takes a whole number", value)
     if value < least:
         raise ValueError(f"{name} takes a whole number >= {least}, not {value!r}")
 
@@ -263,10 +245,7 @@ def check_count(name: str, value: object, least: int) -> None:
 def check_limit(name: str, value: object) -> None:
     """Checks that a value is a whole number, 1 or more, or -1 for no limit."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(
-            f"{name} takes a whole number, or -1 for no limit, not {value!r} "
-            f"({type(value).__name__})"
-        )
+        raise wrong_type(f"{name} takes a whole number, or -1 for no limit", value)
     if value < 1 and value != -1:
         raise ValueError(
             f"{name} takes a whole number >= 1, or -1 for no limit, not {value!r}"
@@ -275,18 +254,13 @@ def check_limit(name: str, value: object) -> None:
 
 def check_bool(name: str, value: object) -> None:
     if not isinstance(value, bool):
-        raise TypeError(
-            f"{name} takes True or False, not {value!r} ({type(value).__name__})"
-        )
+        raise wrong_type(f"{name} takes True or False", value)
 
 
 def checked_counts(name: str, value: object, example: str) -> dict[str, int]:
     """Returns a dict of names, each with a whole number, 1 or more."""
     if not isinstance(value, Mapping):
-        raise TypeError(
-            f"{name} takes a dict, for example {example}, not {value!r} "
-            f"({type(value).__name__})"
-        )
+        raise wrong_type(f"{name} takes a dict, for example {example}", value)
     counts = cast("Mapping[str, int]", value)
     for key, number in counts.items():
         check_text(name, key, example)
@@ -297,10 +271,7 @@ def checked_counts(name: str, value: object, example: str) -> dict[str, int]:
 def check_times(name: str, value: object) -> None:
     """Checks that a value is a whole number, 0 or more, or -1 for no limit."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(
-            f"{name} takes a whole number, or -1 for no limit, not {value!r} "
-            f"({type(value).__name__})"
-        )
+        raise wrong_type(f"{name} takes a whole number, or -1 for no limit", value)
     if value < -1:
         raise ValueError(
             f"{name} takes a whole number >= 0, or -1 for no limit, not {value!r}"
@@ -346,9 +317,8 @@ def check_rows(limit: int | None) -> None:
     if limit is None:
         return
     if isinstance(limit, bool) or not isinstance(cast("object", limit), int):
-        raise TypeError(
-            "limit takes a number of rows, 1 or more, or None for all, not "
-            f"{limit!r} ({type(limit).__name__})"
+        raise wrong_type(
+            "limit takes a number of rows, 1 or more, or None for all", limit
         )
     if limit < 1:
         raise ValueError(f"limit takes a number of rows >= 1, not {limit!r}")

@@ -139,8 +139,7 @@ def _setter(cls: type, name: str) -> Callable[[object, object], None]:
 def builder_of(cls: type[T]) -> Callable[[Iterable[object]], T]:
     """Makes a function that builds values of a dataclass in a third of the usual time.
 
-    Args:
-        cls: The class, which has no ``__post_init__``.
+    The class has no ``__post_init__``.
     """
     new: Any = object.__new__
     setters = [
@@ -186,10 +185,10 @@ class _LateSignature:
     """Makes the signature of a class's constructor when it is first read."""
 
     def __init__(self, cls: type) -> None:
-        self._made = cls
+        self._cls = cls
 
     def __get__(self, instance: object, owner: type) -> Signature:
-        if owner is not self._made:
+        if owner is not self._cls:
             raise AttributeError("__signature__")  # it may have another constructor
         import inspect  # noqa: PLC0415  # rarely read
 
@@ -205,7 +204,7 @@ class _LateSignature:
                 field.name, kind, default=default, annotation=field.type
             )
 
-        fields = [field for field in dataclasses.fields(self._made) if field.init]
+        fields = [field for field in dataclasses.fields(self._cls) if field.init]
         fields.sort(key=lambda field: bool(field.kw_only))
         return inspect.Signature(list(map(parameter, fields)), return_annotation=None)
 

@@ -102,14 +102,7 @@ class ActorExit(SystemExit):  # not an error but an exit, like its base
 
 
 class HandlePin:
-    """One reference to an actor, counted for as long as this object exists.
-
-    Args:
-        engine: The engine that runs the actor.
-        actor_id: Its id.
-        interface: The interface of its class.
-        name: Its name, or None.
-    """
+    """One reference to an actor, counted for as long as this object exists."""
 
     __slots__ = ("actor_id", "engine", "interface", "name")
 
@@ -128,7 +121,6 @@ class HandlePin:
 
     @property
     def label(self) -> Label:
-        """The actor's name in messages."""
         return Label(self.interface.class_name, self.name)
 
     def __del__(self) -> None:
@@ -139,12 +131,7 @@ class HandlePin:
 
 
 class Refusal(NamedTuple):
-    """The error of an operation that an engine does not implement.
-
-    Attributes:
-        why: The text of the error.
-        kind: Its type.
-    """
+    """The error of an operation that an engine does not implement."""
 
     why: str
     kind: type[Exception] = UnsupportedOptionError
@@ -236,20 +223,13 @@ class Engine(Protocol):
         ...
 
     def obtain(self, spec: ActorSpec) -> HandlePin:
-        """Returns the actor that has the name in the spec, or creates it.
-
-        Raises:
-            SerializationError: There is no such actor, and the class or an argument
-                cannot be sent.
-        """
+        """Returns the actor that has the name in the spec, or creates it."""
         ...
 
     def find(self, name: str, namespace: str | None) -> HandlePin:
         """Returns an actor by its name, even while it is being created.
 
-        Args:
-            name: Its name.
-            namespace: The namespace; None for the runtime's namespace.
+        None is the namespace of the runtime.
 
         Raises:
             ActorNotFoundError: No living actor has that name there.
@@ -263,27 +243,15 @@ class Engine(Protocol):
     def actors(self) -> list[ActorInfo]: ...
 
     def share(self, actor: ActorId) -> ActorShare:
-        """Returns an actor's share of devices, and how that share is enforced.
-
-        Raises:
-            RuntimeError: It is not known in this process.
-        """
+        """Returns an actor's share of devices, and how that share is enforced."""
         raise _refusal(self, "share")
 
     def loads(self, actors: Sequence[ActorId]) -> list[int | None]:
-        """Counts the unfinished calls of each actor; None for one that refuses calls.
-
-        Raises:
-            RuntimeError: They are not known in this process.
-        """
+        """Counts the unfinished calls of each actor; None for one that refuses them."""
         raise _refusal(self, "loads")
 
     def dead(self, actor: ActorId) -> asyncio.Future[None]:
-        """Returns a future that is done when the actor is dead for good.
-
-        Raises:
-            RuntimeError: Its end is not known in this process.
-        """
+        """Returns a future that is done when the actor is dead for good."""
         raise _refusal(self, "dead")
 
     def available(self) -> dict[str, float]:
@@ -295,20 +263,11 @@ class Engine(Protocol):
         ...
 
     def interface(self) -> Interface:
-        """Returns the interface of the actor whose code calls this.
-
-        Raises:
-            RuntimeError: The caller is not the code of an actor.
-        """
+        """Returns the interface of the actor whose code calls this."""
         raise _refusal(self, "interface")
 
     def leave(self) -> NoReturn:
-        """Leaves the actor whose code calls this.
-
-        Raises:
-            ActorExit: Always, in an actor.
-            TypeError: The caller is not the code of an actor.
-        """
+        """Leaves the actor whose code calls this, by raising ActorExit."""
         raise _refusal(self, "leave")
 
     def end(self, actor: ActorId) -> asyncio.Future[None]:
@@ -318,22 +277,17 @@ class Engine(Protocol):
     def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
         """Ends the actor at once; done when its process is gone.
 
-        Args:
-            actor: Its id.
-            restart: Whether it is restarted if its options allow that.
+        With ``restart`` it is restarted if its options allow that.
         """
         ...
 
     def suspend(self, actor: ActorId, patience: float | None) -> asyncio.Future[None]:
         """Moves an actor off its GPU and releases its share; done after both.
 
-        Args:
-            actor: Its id.
-            patience: Seconds that its running calls may take; None for no limit.
+        Its running calls may take ``patience`` seconds; None is no limit.
 
         Raises:
             SuspendError: The actor cannot be suspended.
-            UnsupportedOptionError: This engine cannot suspend actors.
         """
         raise _refusal(self, "suspend")
 
@@ -342,7 +296,6 @@ class Engine(Protocol):
 
         Raises:
             SuspendError: It is being suspended.
-            UnsupportedOptionError: This engine cannot suspend actors.
         """
         raise _refusal(self, "resume")
 
@@ -411,7 +364,7 @@ _pickling: ContextVar[tuple[Engine, list[CountedId]] | None] = ContextVar(
 _last_runtime: ContextVar[Startable | None] = ContextVar(
     "actorlib_last_runtime", default=None
 )
-"""The last runtime that ``init()`` has made here, for a message."""
+"""The last runtime that ``init()`` has made here, for a message if it never starts."""
 
 
 def _after_fork() -> None:
@@ -467,12 +420,11 @@ def set_engine(engine: Engine | None) -> None:
 
 
 def note_runtime(runtime: Startable) -> None:
-    """Notes that a runtime was made, for a message if it is never started."""
     _last_runtime.set(runtime)
 
 
 def use_own_engine() -> None:
-    """Gives this context a separate current engine, which is None at first.
+    """Sets a separate current engine for this context, which is None at first.
 
     Threads and tasks that are started with a copy of the context share it.
     """
@@ -485,9 +437,6 @@ class collecting_ids:  # noqa: N801  # named like a function, as in ``contextlib
     Each of them is counted as a reference of the process that the value is sent to. A
     class, because every call that sends a reference uses it, and a generator takes
     twice as long.
-
-    Args:
-        engine: The engine of the process that pickles.
     """
 
     __slots__ = ("_engine", "_token")
@@ -506,11 +455,7 @@ class collecting_ids:  # noqa: N801  # named like a function, as in ``contextlib
 
 
 def pickling_engine() -> Engine:
-    """Returns the engine that a value is being pickled for.
-
-    Raises:
-        TypeError: It is not pickled for a call or its result.
-    """
+    """Returns the engine of the call that a value is being pickled for."""
     collection = _pickling.get()
     if collection is None:
         raise TypeError(
@@ -580,8 +525,7 @@ class RuntimeEngine(Engine, Protocol):
         Args:
             patience: Seconds that workers may take to answer; 0 asks no worker.
             most: The maximum number of calls to list; None for all.
-            actor: Lists the calls of this actor; None for those of all, and of
-                functions.
+            actor: The called actor; None for all actors and functions.
 
         Returns:
             The calls, and how many more there are.
@@ -591,66 +535,34 @@ class RuntimeEngine(Engine, Protocol):
     def attached(self, feature: type[FeatureT], api_name: str) -> FeatureT:
         """Returns this runtime's instance of a feature; the first call creates it.
 
-        Args:
-            feature: The class of the feature.
-            api_name: The function that the user has called, for the message of a
-                refusal.
-
-        Raises:
-            UnsupportedOptionError: This engine has no features.
+        The message of a refusal has the function that the user has called.
         """
         ...
 
     def objects(
         self, sort: ObjectOrder = "size", limit: int | None = None
     ) -> list[ObjectInfo]:
-        """Lists the contents of the object store.
-
-        Args:
-            sort: The order.
-            limit: The maximum number of objects; None for all.
-
-        Raises:
-            UnsupportedOptionError: The engine does not know them.
-        """
+        """Lists the contents of the object store."""
         raise _refusal(self, "objects")
 
     async def drain(self, patience: float) -> list[CallInfo]:
-        """Refuses new calls and waits for the running ones.
-
-        Args:
-            patience: The maximum wait in seconds.
+        """Refuses new calls, and waits for the running ones up to a limit.
 
         Returns:
             The calls that are unanswered then.
-
-        Raises:
-            UnsupportedOptionError: The engine cannot drain.
         """
         raise _refusal(self, "drain")
 
     def explain(self, actor: ActorId) -> str:
-        """Explains why an actor is not placed yet, or where it is.
-
-        Raises:
-            UnsupportedOptionError: This engine does not know.
-        """
+        """Explains why an actor is not placed yet, or where it is."""
         raise _refusal(self, "explain")
 
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
-        """Explains where an actor or a call would be placed now, or why it cannot be.
-
-        Raises:
-            UnsupportedOptionError: This engine does not know.
-        """
+        """Explains where an actor or a call would be placed now, or why it cannot."""
         raise _refusal(self, "survey")
 
     def explain_group(self, group: GroupId) -> str:
-        """Explains why a placement group waits, or where its bundles are.
-
-        Raises:
-            UnsupportedOptionError: This engine does not know.
-        """
+        """Explains why a placement group waits, or where its bundles are."""
         raise _refusal(self, "explain_group")
 
     @property
@@ -661,8 +573,7 @@ class RuntimeEngine(Engine, Protocol):
     def abandon(self) -> Callable[[], None]:
         """Ends everything after that loop was closed.
 
-        Returns:
-            A function that blocks until all processes have ended.
+        Returns a function that blocks until all processes have ended.
         """
         ...
 
@@ -689,12 +600,7 @@ class PlacementGroups(Protocol):
         ...
 
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
-        """Returns a ref that resolves to a value when all bundles are reserved.
-
-        Args:
-            group: Its id.
-            value: The value of the ref, for example the user's object for the group.
-        """
+        """Returns a ref that resolves to a value when all bundles are reserved."""
         ...
 
     def remove(self, group: GroupId) -> asyncio.Future[None]:
@@ -702,11 +608,7 @@ class PlacementGroups(Protocol):
         ...
 
     def find(self, name: str) -> GroupSpec:
-        """Returns a group by its name.
-
-        Raises:
-            PlacementGroupNotFoundError: No group has it.
-        """
+        """Returns a group by its name, or raises PlacementGroupNotFoundError."""
         ...
 
     def infos(self) -> list[GroupInfo]: ...
@@ -745,7 +647,6 @@ class PendingCalls:
             self._drop_if_idle(actor)
 
     def end(self, actor: bytes, called: weakref.ref[ObjectRef[Any]]) -> None:
-        """Counts a call as answered."""
         ref = called()
         with self._lock:
             if ref is not None and actor in self._refs:

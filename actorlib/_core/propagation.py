@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from weakref import WeakSet
 
 from actorlib._base.public import public
+from actorlib._base.validation import wrong_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,10 +96,7 @@ def propagate(variable: ContextVar[T]) -> ContextVar[T]:
         'r1'
     """
     if not isinstance(cast("object", variable), ContextVar):
-        raise TypeError(
-            f"propagate() takes a contextvars.ContextVar, not {variable!r} "
-            f"({type(variable).__name__})"
-        )
+        raise wrong_type("propagate() takes a contextvars.ContextVar", variable)
     caller = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # as in namedtuple()
     module = str(caller.get("__name__", "__main__"))
     marked = PROPAGATED.get(variable.name)
@@ -124,11 +122,7 @@ def current_values() -> dict[str, object]:
 
 
 def set_values(arrived: dict[str, object]) -> None:
-    """Sets variables in this context.
-
-    Args:
-        arrived: The values that came with a call, by name.
-    """
+    """Sets the variables that came with a call, by name, in this context."""
     for name, value in arrived.items():
         marked = PROPAGATED.get(name)
         if marked is None:

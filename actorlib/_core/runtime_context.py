@@ -22,7 +22,7 @@ def _no_env() -> RuntimeEnv:
 
 
 class CallLookup(Protocol):
-    """Looks up the calls that run in a worker.
+    """Describes the calls that run in a worker.
 
     The worker's ``OwnerClient`` and, on Ray, ``Host`` implement it.
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from actorlib._base.public import public
+from actorlib._base.validation import wrong_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,10 +55,7 @@ def register_serializer(
     _check(cls)
     for name, function in (("serializer", serializer), ("deserializer", deserializer)):
         if not callable(function):
-            raise TypeError(
-                f"{name} takes a function of one argument, not {function!r} "
-                f"({type(function).__name__})"
-            )
+            raise wrong_type(f"{name} takes a function of one argument", function)
 
     def reduce(value: T) -> tuple[Any, ...]:
         return deserializer, (serializer(value),)
@@ -89,6 +87,4 @@ def deregister_serializer(cls: type) -> None:
 
 def _check(cls: object) -> None:
     if not isinstance(cls, type):
-        raise TypeError(
-            f"a serializer is for a class, not {cls!r} ({type(cls).__name__})"
-        )
+        raise wrong_type("a serializer is for a class", cls)

@@ -18,12 +18,9 @@ UNREAD = -1
 
 
 class Bounds(NamedTuple):
-    """Limits of the unread items; the limit that is reached first applies.
+    """Limits of the unread items, -1 for none; the one that is reached first applies.
 
-    Attributes:
-        items: The maximum number of unread items; -1 for no limit.
-        nbytes: The bytes of unread items above which no other item is made; -1 for no
-            limit.
+    Above ``nbytes`` of unread items no other item is made.
     """
 
     items: int
@@ -35,19 +32,12 @@ DEFAULT = Bounds(items=256, nbytes=8 * 1024 * 1024)
 
 
 def bounds_of(backpressure: int) -> Bounds:
-    """Returns the bounds of a call with a number of items of any size.
-
-    Args:
-        backpressure: The number of items, -1 for no limit, or 0 for the default.
-    """
+    """Returns the bounds for a number of items; 0 stands for the default."""
     return Bounds(backpressure, UNLIMITED) if backpressure else DEFAULT
 
 
 class SendWindow:
     """Counts the items that a producer has sent and its reader has not taken.
-
-    Args:
-        bounds: How far it may be ahead.
 
     Attributes:
         sent: How many items were sent.
@@ -102,10 +92,7 @@ class SendWindow:
 class ReceiveWindow:
     """Counts the items that a reader has taken, and decides when to acknowledge them.
 
-    Args:
-        bounds: How far the producer may be ahead.
-        acks_each: Whether each item is acknowledged at once, because other streams
-            share the limit.
+    Each item is acknowledged at once (``acks_each``) if other streams share the limit.
 
     Attributes:
         count: How many items were taken.

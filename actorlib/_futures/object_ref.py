@@ -93,9 +93,7 @@ class ResultOwner(Protocol):
     def cancel(self, call: int, *, recursive: bool = True) -> bool | None:
         """Cancels the call; a result that still comes is dropped.
 
-        Args:
-            call: Its number.
-            recursive: If True, the calls that it has made are cancelled, too.
+        With ``recursive`` the calls that it has made are cancelled, too.
 
         Returns:
             True if its code may continue for a while, as an ``async def`` that cleans
@@ -286,19 +284,19 @@ class ObjectRef(_Future[R]):
     def result(self) -> R:
         """Returns the result, the same object each time; see ``asyncio.Future``."""
         value: R = _result_of(self)
-        kept = self._payload
-        if kept is not None and not kept[3]:
-            self._payload = (kept[0], kept[1], kept[2], True)
+        original = self._payload
+        if original is not None and not original[3]:
+            self._payload = (original[0], original[1], original[2], True)
         return value
 
-    def set_result(self, result: R, kept: KeptValue | None = None, /) -> None:
+    def set_result(self, result: R, original: KeptValue | None = None, /) -> None:
         """Fills the ref; see ``asyncio.Future``.
 
         Args:
             result: The value.
-            kept: The value as it was produced; None if it is immutable. Default: None.
+            original: The value as it was produced; None if it is immutable.
         """
-        self._payload = kept  # first: some loops call back at once
+        self._payload = original  # first: some loops call back at once
         try:
             _future.set_result(self, result)
         except asyncio.InvalidStateError:
@@ -538,14 +536,13 @@ class ObjectRef(_Future[R]):
     def hand_out(self) -> bool:
         """Records that other code has its object and may change it.
 
-        Returns:
-            Whether other code had the object before.
+        Returns whether other code had the object before.
         """
         with _handing_out:
-            kept = self.kept_value
-            if kept is None or kept[3]:
-                return kept is not None
-            self._payload = (*kept[:3], True)
+            original = self.kept_value
+            if original is None or original[3]:
+                return original is not None
+            self._payload = (*original[:3], True)
         return False
 
     @property
@@ -705,7 +702,6 @@ class BorrowedRef(ObjectRef[R]):
         )
 
     def __await__(self) -> Generator[Any, None, R]:
-        """Waits for the result, and fetches it; see ObjectRef."""
         if not self.done():
             self.fetch()
         return super().__await__()
@@ -716,13 +712,7 @@ class BorrowedRef(ObjectRef[R]):
         cancel_call: Callable[[], None],
         object_id: bytes | None = None,
     ) -> None:
-        """Sets the functions that fetch its value.
-
-        Args:
-            fetch: Requests the value; called once.
-            cancel_call: Cancels the call of the result.
-            object_id: Its id, if that is known.
-        """
+        """Sets the functions that fetch its value, and its id if that is known."""
         self._fetch, self._cancel_call = fetch, cancel_call
         if object_id is not None:
             self._object_id = object_id
@@ -777,25 +767,22 @@ class _ThreadFuture(concurrent.futures.Future[R]):
         self._ref = ref
 
     def settle(self) -> None:
-        ref = self._ref
-        if not self.set_running_or_notify_cancel():
-            return
-        if ref.cancelled():
-            self.set_exception(TaskCancelledError("the call was cancelled"))
-            return
-        error = ref.exception()
-        if error is not None:
-            self.set_exception(error)
-        else:
-            self.set_result(ref.result())
+        if self.set_running_or_notify_cancel():
+            fill_future(self, self._ref)
+
+
+def fill_future(future: concurrent.futures.Future[R], ref: ObjectRef[R]) -> None:
+    """Copies the outcome of a done ref to a running future of a thread."""
+    if ref.cancelled():
+        future.set_exception(TaskCancelledError("the call was cancelled"))
+    elif (error := ref.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(ref.result())
 
 
 def interrupt_with_cells(is_interrupted: Callable[[], bool]) -> None:
-    """Interrupts the calls that an interrupted cell of a notebook awaits, from now on.
-
-    Args:
-        is_interrupted: Whether the user has interrupted the running cell.
-    """
+    """Interrupts the calls that an interrupted cell awaits, from now on."""
     _cell_checks[:] = (is_interrupted,)
 
 
@@ -806,8 +793,7 @@ def _is_cell_interrupted() -> bool:
 def interrupt_calls(refs: Iterable[asyncio.Future[Any]]) -> bool:
     """Interrupts calls if the cell that waits for their refs was interrupted.
 
-    Returns:
-        Whether it has.
+    Returns whether it was.
     """
     if not _is_cell_interrupted():
         return False

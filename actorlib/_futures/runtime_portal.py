@@ -33,11 +33,7 @@ _FORKED = (
 class RuntimePortal:
     """Calls functions on the loop of a runtime, from any thread.
 
-    Args:
-        loop: The loop, which runs on this thread.
-
-    Attributes:
-        portal: Posts callbacks to the loop without waiting for them.
+    Its ``portal`` posts callbacks to the loop without waiting for them.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -49,12 +45,7 @@ class RuntimePortal:
         close_in_forks(self, RuntimePortal._refuse)
 
     def call(self, work: Callable[[], T]) -> T:
-        """Calls a function on the loop, and waits for its result; see LoopPortal.
-
-        Raises:
-            RuntimeError: The loop does not run, or this process is a fork.
-            Exception: The function raised it.
-        """
+        """Calls a function on the loop, and waits for its result; see LoopPortal."""
         if self.portal.is_here():
             return work()
         self.hide_refs()

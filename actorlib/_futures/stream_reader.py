@@ -41,29 +41,16 @@ _NO_ITEM = -1
 
 
 class ForceCancel(Protocol):
-    """Cancels a call, and ends the process that runs it."""
+    """Cancels a call by its number, and ends the process that runs it."""
 
-    def __call__(self, call: int, *, recursive: bool) -> None:
-        """Cancels a call by its number, and perhaps the calls that it has made."""
-        ...
+    def __call__(self, call: int, *, recursive: bool) -> None: ...
 
 
-class StreamOwner(Protocol):
+class StreamOwner(ResultOwner, Protocol):
     """The interface of the engine that receives the items of a StreamReader.
 
-    The owner's ``UnansweredCalls``, the worker's clients and Ray's ``Stream`` implement
-    it. Methods without a text are those of ``ResultOwner``.
+    The owner's ``UnansweredCalls`` and the worker's clients implement it.
     """
-
-    def cancel(self, call: int, *, recursive: bool = True) -> bool | None: ...
-
-    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None: ...
-
-    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None: ...
-
-    def name(self) -> bytes: ...
-
-    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]: ...
 
     def taken(self, number: int, count: int) -> None:
         """Sends the number of items taken to the producer, or UNREAD."""
@@ -77,19 +64,11 @@ class StreamOwner(Protocol):
 class StreamReader:
     """Receives the items of one call, in order; the result owner of their refs.
 
-    Args:
-        loop: The loop of its refs.
-        owner: The engine that receives them.
-        bounds: How far the producer may be ahead.
-        is_capped: Whether the actor limits the unread items of all its streams
-            together.
-        is_detached: Whether the call continues without a reader.
-
     Attributes:
         call: The engine's number for the call.
         completed: The whole call: its value is the number of items. It is for the
             engine; users get a separate ref, see ``whole``.
-        is_detached: See ``Args``.
+        is_detached: Whether the call continues without a reader.
         force_cancel: Cancels the call, and ends the process that runs it; None for
             calls of actors.
         callee: The callee, if the engine keeps no table of calls; see ObjectRef.
@@ -169,12 +148,9 @@ class StreamReader:
         return arrival
 
     def whole(self, reader: object) -> ObjectRef[int]:
-        """Returns the whole call, as a ref that keeps the generator alive.
+        """Returns the whole call, as a ref that keeps the generator ``reader`` alive.
 
         A wait for the whole call keeps it running, even if no items are taken.
-
-        Args:
-            reader: The generator; ``drop`` is called when it is gone.
         """
         with self._lock:
             if self._whole is None:
@@ -236,7 +212,7 @@ class StreamReader:
             number: The producer's number of the stream.
             index: The index of the item, from 0. An index that has come before is
                 ignored: a call that is sent again makes its items again.
-            payload: The item, encoded.
+            payload: The encoded item.
             load: Decodes a payload into a ref.
         """
         self._number = number
@@ -275,11 +251,7 @@ class StreamReader:
         return self._is_over
 
     def set_result(self, count: int) -> None:
-        """Ends the stream after all items.
-
-        Args:
-            count: The number of items.
-        """
+        """Ends the stream after all items; ``count`` is their number."""
         if type(count) is not int:
             message = (
                 f"a stream ended with {count!r} in place of the number of its items. "
@@ -326,18 +298,8 @@ class StreamReader:
         return None if stop is None else partial(self._stop_by, stop)
 
     def allow_force(self, force_cancel: ForceCancel) -> None:
-        """Allows a cancellation by force.
-
-        Args:
-            force_cancel: Does so, by the engine's number for the call.
-        """
-
-        def force_own(call: int, *, recursive: bool) -> None:
-            del call  # its refs have no numbers
-            force_cancel(self.call, recursive=recursive)
-            self._end_cancelled()
-
-        self.force_cancel = force_own
+        """Allows a cancellation by force, by the engine's number for the call."""
+        self.force_cancel = partial(self._stop_by, force_cancel)
 
     def _stop_by(self, stop: ForceCancel, call: int, *, recursive: bool) -> None:
         del call  # its refs have no numbers
@@ -408,12 +370,7 @@ class StreamReader:
 
 
 class WholeCall:
-    """Returns the whole call of a stream as a ref that keeps the generator.
-
-    Args:
-        completed: The call, which the engine fills.
-        owner: The result owner of the ref.
-    """
+    """Returns the whole call of a stream as a ref that keeps the generator."""
 
     __slots__ = ("_completed", "_lock", "_owner", "_ref")
 

@@ -67,12 +67,8 @@ class TalliedWait:
     If the ref is dropped before it is done, this object is dropped with it. Then its
     call was cancelled.
 
-    Args:
-        tally: Counts the call.
-        waiter: The wait to end when the ref is done.
-
     Attributes:
-        waiter: The same, or another one; None after a cancelled wait.
+        waiter: The wait to end when the ref is done; None after a cancelled wait.
     """
 
     __slots__ = ("_tally", "waiter")

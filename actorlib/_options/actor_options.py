@@ -1,9 +1,4 @@
-"""The options of actors, and those that functions share: checked once, then frozen.
-
-Each option is declared twice: in a ``TypedDict``, by which type checkers check the
-keywords of users, and in a dataclass, which the engines read. A test keeps the two
-equal.
-"""
+"""The options of actors, and those that functions share; see ``call_options``."""
 
 from collections.abc import Mapping, Sequence  # types of options
 from dataclasses import field
@@ -23,6 +18,7 @@ from actorlib._base.validation import (
     checked_exceptions,
     choice,
     option,
+    wrong_type,
 )
 from actorlib._base.value import dataclass
 from actorlib._options.call_options import with_shared_texts
@@ -30,7 +26,6 @@ from actorlib._options.group_spec import (
     ANY_BUNDLE,
     DEFAULT,
     GroupSpec,
-    check_gang_name,
 )
 from actorlib._options.kinds import GPU, KINDS, UNITS
 from actorlib._options.resources import CPU, GPU_MEMORY, MEMORY, Resources, request
@@ -100,18 +95,26 @@ def _checked_devices(name: str, value: object) -> tuple[str, ...]:
 
 def _check_group(name: str, value: object) -> None:
     if value is not None and value != DEFAULT and not isinstance(value, GroupSpec):
-        raise TypeError(
+        raise wrong_type(
             f"{name} takes a result of placement_group(), None for no group, or "
-            f"'default', not {value!r} ({type(value).__name__})"
+            "'default'",
+            value,
         )
+
+
+def _check_gang_name(name: str, value: object) -> None:
+    if isinstance(value, bool) or (isinstance(value, str) and value):
+        return
+    raise wrong_type(
+        f"{name} takes True, False, or the name of a gang where several are in one "
+        "placement group, for example 'trainers'",
+        value,
+    )
 
 
 def _check_index(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(
-            f"{name} takes a whole number, or -1 for any bundle, "
-            f"not {value!r} ({type(value).__name__})"
-        )
+        raise wrong_type(f"{name} takes a whole number, or -1 for any bundle", value)
     if value < ANY_BUNDLE:
         raise ValueError(
             f"placement group bundle index {value} is invalid: bundles are counted "
@@ -231,7 +234,7 @@ class CommonOptions(Options):
     device_memory_overuse: OveruseAction | None = option(
         check_overuse_action, default=None
     )
-    torch: bool | str = option(check_gang_name, default=False)
+    torch: bool | str = option(_check_gang_name, default=False)
     name: str | None = None
     runtime_env: RuntimeEnv | None = None
     max_concurrency: int | None = option(check_count, 0, default=None)
@@ -292,17 +295,30 @@ class CommonOptions(Options):
         return self.mps_thread_percentage is not None
 
     def refuse_callbacks(self) -> None:
-        """Refuses functions of a worker, which the owner cannot call.
-
-        Raises:
-            UnsupportedOptionError: An option is a function.
-        """
+        """Refuses functions of a worker, which the owner cannot call."""
         action = self.device_memory_overuse
         if callable(action):
             raise UnsupportedOptionError(
                 f"device_memory_overuse={action!r}: the program that called init() "
                 "would call it, and this is a worker. Write 'warn' or 'kill' here, or "
                 "pass the function to init()"
+            )
+
+    def check_rank(self, label: str) -> None:
+        """Makes sure that an actor that needs a rank has a certain bundle."""
+        if not self.needs_rank:
+            return
+        if self.group is None:
+            raise ValueError(
+                f"{label} asks for torch=True, which makes it a rank of a gang, and it "
+                "is in no placement group: give placement_group= and "
+                "placement_group_bundle_index=, which is its rank"
+            )
+        if self.placement_group_bundle_index == ANY_BUNDLE:
+            raise ValueError(
+                f"{label} asks for torch=True, and its rank is the number of its "
+                "bundle: give placement_group_bundle_index=, 0 to "
+                f"{len(self.group.amounts) - 1}"
             )
 
     @property
@@ -395,9 +411,7 @@ def _checked_actors(name: str, value: object) -> tuple[bytes, ...]:
     ids = cast("tuple[object, ...]", value)
     if isinstance(value, tuple) and all(isinstance(actor, bytes) for actor in ids):
         return cast("tuple[bytes, ...]", ids)
-    raise TypeError(
-        f"{name} takes the handle of an actor, not {ids!r} ({type(ids).__name__})"
-    )
+    raise wrong_type(f"{name} takes the handle of an actor", ids)
 
 
 @public("actorlib.types")
@@ -501,15 +515,12 @@ class ActorOptions(CommonOptions):
         return cast("tuple[bytes, ...]", self.apart_from or ())
 
     def limits(self, *, is_async: bool) -> dict[str, int]:
-        """Returns how many calls run at once, by group.
+        """Returns how many calls run at once, by group; empty for the default.
 
         The empty name stands for the methods without a group.
 
         Args:
             is_async: Whether the class has ``async def`` methods.
-
-        Returns:
-            The limits, or an empty dict for the default.
         """
         default = LOOPED_LIMIT if is_async else 1
         limit = self.max_concurrency or default

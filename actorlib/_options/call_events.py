@@ -162,11 +162,6 @@ class RunListener(Protocol):
 
 
 def checked_middleware(value: object) -> Middleware:
-    """Returns a value if it is a middleware.
-
-    Raises:
-        TypeError: It is not one.
-    """
     for method in ("before", "after"):
         if isinstance(value, type) or not callable(getattr(value, method, None)):
             raise TypeError(

@@ -123,12 +123,6 @@ class CallTerms(Options):
         return self.num_returns if isinstance(self.num_returns, int) else 1
 
     @property
-    def headers(self) -> dict[str, object]:
-        """The headers of each call, without its concurrency group."""
-        headers = {"timeout": self.timeout, "name": self.name, "retries": self.retries}
-        return {name: value for name, value in headers.items() if value is not None}
-
-    @property
     def retries(self) -> tuple[object, object] | None:
         """The number of retries of a call, and the exceptions that use them.
 
@@ -136,24 +130,19 @@ class CallTerms(Options):
         """
         return None
 
-    @property
-    def stream_headers(self) -> dict[str, object]:
-        """The further headers of each call of a generator."""
-        headers: dict[str, object] = {"stream": self.backpressure or 0}
-        if self.detach:
-            headers["detach"] = True
-        return headers
+    def headers(self, *, is_stream: bool) -> dict[str, object]:
+        """Returns the headers of each call, without its concurrency group."""
+        headers: dict[str, object] = {
+            "timeout": self.timeout,
+            "name": self.name,
+            "retries": self.retries,
+        }
+        if is_stream:  # the worker needs the limit of unread items
+            headers |= {"stream": self.backpressure or 0, "detach": self.detach or None}
+        return {name: value for name, value in headers.items() if value is not None}
 
     def check(self, method: str, *, is_stream: bool) -> None:
-        """Refuses the options of generators for other methods.
-
-        Args:
-            method: The name of the method, for messages.
-            is_stream: Whether it is a generator.
-
-        Raises:
-            ValueError: It is not a generator and has such an option.
-        """
+        """Refuses the options of generators for other methods."""
         if is_stream:
             return
         if self.num_returns == "streaming":
@@ -202,22 +191,11 @@ class CallOptions(CallTerms):
 
     @property
     def retries(self) -> tuple[object, object] | None:
-        """The number of retries of a call, and the exceptions that use them.
-
-        None for those of the actor; each of the two may be None too.
-        """
+        """See CallTerms; None for those of the actor."""
         retries = self.max_task_retries, self.retry_exceptions
         return None if retries == (None, None) else retries
 
     def updated(self, given: Mapping[str, object]) -> Self:
-        """Returns these options with some of them replaced; None changes nothing.
-
-        Args:
-            given: The new values by name.
-
-        Raises:
-            TypeError: An option is unknown, or a value has the wrong type.
-            ValueError: A value is out of range.
-        """
+        """Returns these options with some of them replaced; None changes nothing."""
         new = {name: value for name, value in given.items() if value is not None}
         return self.of({**given_options(self), **new})

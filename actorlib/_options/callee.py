@@ -55,12 +55,10 @@ class BoundMethod:
 
     @property
     def class_name(self) -> str:
-        """The name of the actor's class."""
         return self._of[0]
 
     @property
     def actor_name(self) -> str | None:
-        """The actor's name, or None."""
         return self._of[1]
 
     @property
@@ -82,5 +80,4 @@ class BoundMethod:
         return other
 
     def __str__(self) -> str:
-        """The name of its calls in messages."""
         return Label(*self._of).method(self.name)

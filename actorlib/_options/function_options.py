@@ -1,9 +1,4 @@
-"""The options of remote functions: checked once, then frozen.
-
-Each option is declared twice: in a ``TypedDict``, by which type checkers check the
-keywords of users, and in a dataclass, which the engines read. A test keeps the two
-equal.
-"""
+"""The options of remote functions; see ``call_options``."""
 
 from collections.abc import Mapping  # a type of options
 from dataclasses import field, replace
@@ -34,8 +29,6 @@ from actorlib.exceptions import UnknownOptionError
 
 K = TypeVar("K", "ActorOptions", "FunctionOptions")
 
-ASYNC_LIMIT = 100
-"""How many calls of an ``async def`` run at once in one worker by default."""
 _OF_CODE = ("name", "torch", "retry_exceptions")
 """The common options that concern the function and not its process."""
 
@@ -83,28 +76,6 @@ class FunctionOptions(CallTerms, CommonOptions):
             and devices.isdisjoint(self.request.amounts)
         ):
             object.__setattr__(self, "request", self.amounts(1))
-
-    def settled(self, name: str, *, is_async: bool) -> "FunctionOptions":
-        """Returns the options of a function, which may be an ``async def``.
-
-        Args:
-            name: The name of the function, for messages.
-            is_async: Whether it is an ``async def``.
-
-        Raises:
-            ValueError: It is not, and has max_concurrency.
-        """
-        if is_async:
-            if self.max_concurrency:
-                return self
-            return self.updated({"max_concurrency": ASYNC_LIMIT})
-        if self.max_concurrency is not None:
-            raise ValueError(
-                f"{name} is to have max_concurrency={self.max_concurrency}, and one "
-                "process runs only one call of a plain function at a time: make it an "
-                "async def, or set num_cpus=, which limits how many processes run it"
-            )
-        return self
 
     @property
     def needs_rank(self) -> bool:
@@ -190,10 +161,7 @@ class FunctionSpec:
         return self.name
 
     def __post_init__(self) -> None:
-        headers = self.options.headers
-        if self.is_stream:  # the worker needs the limit of unread items
-            headers |= self.options.stream_headers
-        headers |= self.added_headers
+        headers = self.options.headers(is_stream=self.is_stream) | self.added_headers
         object.__setattr__(self, "headers", headers or None)
 
     def with_header(self, name: str, value: object) -> "FunctionSpec":
@@ -229,10 +197,7 @@ _COUNTERPARTS: Mapping[type[CommonOptions], _Counterpart] = {
 def checked_as(kind: type[K], given: Mapping[str, object]) -> K:
     """Makes the options of actors, or of a remote function, from a user's keywords.
 
-    Raises:
-        UnknownOptionError: An option is unknown, or is for the other kind alone.
-        TypeError: A value has the wrong type.
-        ValueError: A value is out of range.
+    An option that is for the other kind alone has a separate message.
     """
     own, other = options_by_word(kind), _COUNTERPARTS[kind]
     for name in given:

@@ -74,7 +74,6 @@ class GroupSpec:
 
     @property
     def label(self) -> str:
-        """Its name in messages."""
         return f"group {self.name!r}" if self.name else f"group {self.id.hex()}"
 
 
@@ -119,22 +118,11 @@ class GroupReference:
 
 
 def spec_of(group: GroupReference) -> GroupSpec:
-    """Returns the request of a group."""
     return group._spec  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 def check_fit(label: str, amounts: Resources, spec: GroupSpec, index: int) -> None:
-    """Makes sure that an actor fits into an empty bundle.
-
-    Args:
-        label: The name of its class.
-        amounts: Its request.
-        spec: The group.
-        index: The bundle, or -1 for any.
-
-    Raises:
-        ValueError: There is no such bundle, or it is too small even when it is empty.
-    """
+    """Makes sure that an actor fits into a bundle, or into one of them, if empty."""
     last = len(spec.amounts) - 1
     if not ANY_BUNDLE <= index <= last:
         raise ValueError(
@@ -148,41 +136,6 @@ def check_fit(label: str, amounts: Resources, spec: GroupSpec, index: int) -> No
         raise ValueError(
             f"{label} asks {amounts}, and in its placement group {have} {sizes}: ask "
             "for less, or make the bundle larger"
-        )
-
-
-def check_gang_name(name: str, value: object) -> None:
-    """Makes sure that a value is a bool or the name of a gang."""
-    if isinstance(value, bool) or (isinstance(value, str) and value):
-        return
-    raise TypeError(
-        f"{name} takes True, False, or the name of a gang where several are in one "
-        f"placement group, for example 'trainers', not {value!r} "
-        f"({type(value).__name__})"
-    )
-
-
-def check_rank(label: str, spec: GroupSpec | None, index: int) -> None:
-    """Makes sure that an actor with ``torch=True`` has a rank.
-
-    Args:
-        label: The name of its class.
-        spec: Its group, or None.
-        index: Its bundle, or -1 for any.
-
-    Raises:
-        ValueError: It has no group, or no certain bundle.
-    """
-    if spec is None:
-        raise ValueError(
-            f"{label} asks for torch=True, which makes it a rank of a gang, and it is "
-            "in no placement group: give placement_group= and "
-            "placement_group_bundle_index=, which is its rank"
-        )
-    if index == ANY_BUNDLE:
-        raise ValueError(
-            f"{label} asks for torch=True, and its rank is the number of its bundle: "
-            f"give placement_group_bundle_index=, 0 to {len(spec.amounts) - 1}"
         )
 
 
@@ -255,19 +208,3 @@ def _exact(place: int, bundle: Mapping[str, float | str]) -> Resources:
 
 DEFAULT = "default"
 """Stands for the group of the code that makes the actor, if that code captures."""
-
-STRATEGY_OPTION = "scheduling_strategy"
-
-
-def check_once(given: Mapping[str, object]) -> None:
-    """Refuses both ``placement_group`` and ``scheduling_strategy``.
-
-    Raises:
-        ValueError: Both are there.
-    """
-    strategy = given.get(STRATEGY_OPTION)
-    if strategy is not None and given.get("placement_group", DEFAULT) != DEFAULT:
-        raise ValueError(
-            "placement_group and scheduling_strategy both name the actor's group: "
-            "give one of the two"
-        )

@@ -7,12 +7,12 @@ classes have ordinary methods with these names.
 from __future__ import annotations
 
 import inspect
-from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from actorlib._base.public import public
-from actorlib._options.interface import signature_of
+from actorlib._base.validation import wrong_type
+from actorlib._options.interface import is_generator, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -27,10 +27,7 @@ _CLOSE = "close"
 class Hooks(NamedTuple):
     """The names of the methods that run before the first call and after the last.
 
-    Attributes:
-        setup: The method before the first call, or None.
-        close: The method after the last call, or None.
-        are_context: Whether they are ``__aenter__`` and ``__aexit__``.
+    They may be a context: ``__aenter__`` and ``__aexit__``.
     """
 
     setup: str | None = None
@@ -41,13 +38,10 @@ class Hooks(NamedTuple):
         """Returns the function that closes an instance, or None."""
         if self.close is None:
             return None
-        method = getattr(type(instance), self.close)
-        return partial(_leave, method) if self.are_context else method
-
-
-def _leave(method: Callable[..., object], instance: object) -> object:
-    """Calls ``__aexit__`` as after a block without an error."""
-    return method(instance, None, None, None)
+        method: Callable[..., object] = getattr(type(instance), self.close)
+        if self.are_context:  # as after a block without an error
+            return lambda actor: method(actor, None, None, None)
+        return method
 
 
 @public("actorlib")
@@ -134,11 +128,7 @@ def close(method: MethodT) -> MethodT:
 def make_instance(
     cls: type, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> tuple[object, Coroutine[Any, Any, object] | None]:
-    """Makes an instance of a class, whose constructor may be an ``async def``.
-
-    Returns:
-        The instance, and the coroutine of its constructor, or None.
-    """
+    """Makes an instance; returns the coroutine of an ``async def`` constructor too."""
     constructor = cast("Any", cls).__init__
     if not inspect.iscoroutinefunction(constructor):
         return cls(*args, **kwargs), None
@@ -152,12 +142,7 @@ def make_instance(
 
 
 def hooks_of(cls: type) -> Hooks:
-    """Returns the marked methods of a class, or those of ``async with``.
-
-    Raises:
-        TypeError: One takes arguments.
-        ValueError: There are two of a kind.
-    """
+    """Returns the checked marked methods of a class, or those of ``async with``."""
     marked: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
         for name, value in vars(base).items():
@@ -183,11 +168,8 @@ def hooks_of(cls: type) -> Hooks:
 
 def _mark(method: Callable[..., Any], kind: str) -> None:
     if not inspect.isfunction(method):
-        raise TypeError(
-            f"@{kind} marks a method of an actor class, not {method!r} "
-            f"({type(method).__name__})"
-        )
-    if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+        raise wrong_type(f"@{kind} marks a method of an actor class", method)
+    if is_generator(method):
         raise TypeError(
             f"@{kind} marks a method that returns, plain or async def, and "
             f"{method.__qualname__} is a generator"

@@ -109,9 +109,6 @@ class Method(NamedTuple):
             where: Its name in messages.
             width: The number of arguments of each call.
             parts: The number of refs of each call.
-
-        Raises:
-            TypeError: A call does not have one result, or the arguments do not fit.
         """
         if self.is_stream:
             raise TypeError(
@@ -126,15 +123,7 @@ class Method(NamedTuple):
         self.check(width, {})
 
     def check(self, nargs: int, kwargs: Mapping[str, object]) -> None:
-        """Refuses arguments that do not fit, with Python's own messages.
-
-        Args:
-            nargs: The number of positional arguments.
-            kwargs: The keyword arguments.
-
-        Raises:
-            TypeError: They do not fit.
-        """
+        """Refuses arguments that do not fit, with Python's own messages."""
         if nargs > self.high:
             raise self._too_many(nargs)
         bound = set(self.positional[:nargs])
@@ -220,11 +209,7 @@ class Interface(NamedTuple):
         return entry is not None and entry.is_async and not entry.is_stream
 
     def with_actor_options(self, options: ActorOptions) -> Interface:
-        """Returns the interface of actors with these options.
-
-        Raises:
-            ValueError: The options do not fit the class.
-        """
+        """Returns the interface of actors with these options; checks that they fit."""
         is_many = self.is_async or bool(options.limits(is_async=False))
         if is_many and options.allow_out_of_order_execution is False:
             raise ValueError(
@@ -247,16 +232,11 @@ class Interface(NamedTuple):
         return interface._replace(methods=methods)
 
     def with_options(self, method: Method, changes: Mapping[str, object]) -> Method:
-        """Returns a method with some of its options replaced for a call.
-
-        Raises:
-            TypeError: An option is unknown, or a value has the wrong type.
-            ValueError: A group is unknown, or an option is only for generators.
-        """
+        """Returns a method with some of its options replaced for a call."""
         options = method.options.updated(changes)
         self.check_group(method.name, options)
         options.check(f"{self.class_name}.{method.name}", is_stream=method.is_stream)
-        headers = _headers(options, is_stream=method.is_stream)
+        headers = options.headers(is_stream=method.is_stream)
         if options.concurrency_group != method.options.concurrency_group:
             headers["group"] = options.concurrency_group
         elif method.headers is not None and "group" in method.headers:
@@ -274,23 +254,17 @@ class Interface(NamedTuple):
     def retrying(self, exceptions_by_method: Mapping[str, object]) -> Interface:
         """Returns the interface with other ``retry_exceptions`` for some methods.
 
-        Args:
-            exceptions_by_method: By name of the method; None for those of its actor.
+        None stands for those of the actor.
         """
         methods = dict(self.methods)
         for name, exceptions in exceptions_by_method.items():
             method = methods[name]
             options = replace(method.options, retry_exceptions=cast("bool", exceptions))
-            headers = _headers(options, is_stream=method.is_stream)
-            methods[name] = method._replace(options=options, headers=headers or None)
+            methods[name] = _with_options(method, options)
         return self._replace(methods=methods)
 
     def check_group(self, method: str, options: CallOptions) -> None:
-        """Makes sure that an actor has the concurrency group of a method.
-
-        Raises:
-            ValueError: It does not have a group of that name.
-        """
+        """Makes sure that an actor has the concurrency group of a method."""
         group = options.concurrency_group
         if group is not None and group not in self.groups:
             defined = ", ".join(map(repr, self.groups)) or "none"
@@ -337,7 +311,6 @@ def interface_of(cls: type) -> Interface:
 
 
 def method_of(function: Callable[..., object]) -> Method:
-    """Reads the signature of a function."""
     name: str = getattr(function, "__name__", "")
     return _read(name, function, skip_self=False)
 
@@ -375,19 +348,15 @@ def _method(cls: type, name: str) -> Method:
     is_unbound = isinstance(attribute, (staticmethod, classmethod))
     method = _read(name, function, skip_self=is_bound and not is_unbound)
     options = cast("CallOptions", getattr(function, OPTIONS, _PLAIN))
-    headers = _headers(options, is_stream=method.is_stream)
+    return _with_options(method, options)
+
+
+def _with_options(method: Method, options: CallOptions) -> Method:
+    headers = options.headers(is_stream=method.is_stream)
     return method._replace(options=options, headers=headers or None)
 
 
-def _headers(options: CallOptions, *, is_stream: bool) -> dict[str, object]:
-    headers = options.headers
-    if is_stream:  # the worker needs the limit of unread items
-        headers |= options.stream_headers
-    return headers
-
-
 def is_generator(function: object) -> bool:
-    """Whether a function is a generator, plain or asynchronous."""
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
@@ -428,7 +397,7 @@ def _read(name: str, function: object, *, skip_self: bool) -> Method:
         _UNBOUNDED if must else required,
         _UNBOUNDED if unbounded else len(positional),
         any(p.kind is _VAR_KEYWORD for p in parameters),
-        is_stream=is_items or inspect.isgeneratorfunction(function),
+        is_stream=is_generator(function),
         docs=MethodDocs(function, signature.replace(parameters=parameters)),
     )
 
@@ -456,7 +425,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def class_of(source: object) -> type:
-    """Returns the user's class, for the class itself or for its ActorClass."""
+    """Returns the user's class, for the class or for its ActorClass."""
     return cast("type", getattr(source, "__wrapped__", source))
 
 

@@ -27,6 +27,7 @@ from numbers import Rational, Real
 from types import MappingProxyType
 from typing import cast
 
+from actorlib._base.validation import wrong_type
 from actorlib._base.value import dataclass
 from actorlib._options.kinds import GPU, KINDS, NEURON_CORES, UNITS
 
@@ -81,22 +82,7 @@ def request(
     resources: object = None,
     gpu_memory: object = None,
 ) -> Resources:
-    """Checks the request of one actor and makes it exact.
-
-    Args:
-        num_cpus: CPUs; a number >= 0.
-        num_gpus: GPUs; a number >= 0, whole above 1.
-        memory: Bytes; a number >= 0, rounded down, or a size such as ``"2GiB"``.
-        resources: Amounts of other devices and of custom resources by name, each a
-            number >= 0.
-        gpu_memory: Bytes of the memory of one GPU, above 0, or a size.
-
-    Raises:
-        TypeError: An amount is not a number, or a name is not a string.
-        ValueError: An amount is negative, not finite, finer than 1/10 000, or not one
-            that its kind of device allows; a name has its own keyword; or two amounts
-            exclude each other.
-    """
+    """Checks the request of one actor and makes it exact; see ``CommonOptions``."""
     amounts = _amounts(num_cpus, num_gpus, memory, resources)
     if gpu_memory is not None:
         amounts[GPU_MEMORY] = positive_bytes_of(GPU_MEMORY, gpu_memory)
@@ -140,12 +126,7 @@ def totals(
     memory: object,
     resources: object,
 ) -> Resources:
-    """Checks the amounts that ``init()`` declares and makes them exact.
-
-    Raises:
-        TypeError: An amount is not a number, or a name is not a string.
-        ValueError: An amount is negative, not finite, or (except memory) not whole.
-    """
+    """Checks the amounts that ``init()`` declares and makes them exact."""
     custom = resources  # the check narrows its type
     if isinstance(custom, Mapping) and GPU_MEMORY in custom:
         raise ValueError(
@@ -163,22 +144,14 @@ def totals(
 
 
 def device_memory_of(value: object) -> dict[str, int]:
-    """Checks the memory of devices that ``init()`` declares and makes it exact.
-
-    Args:
-        value: Bytes of one device by kind, or None.
-
-    Raises:
-        TypeError: It is not a mapping, a kind is not a string, or an amount is not a
-            number.
-        ValueError: A name is not a kind of device, or an amount is not positive.
-    """
+    """Checks the memory of devices that ``init()`` declares and makes it exact."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise TypeError(
+        raise wrong_type(
             "device_memory takes a dict of bytes by kind of device, for example "
-            f"{{'GPU': '24GiB'}}, not {value!r} ({type(value).__name__})"
+            "{'GPU': '24GiB'}",
+            value,
         )
     declared: dict[str, int] = {}
     for name, nbytes in cast("Mapping[object, object]", value).items():
@@ -195,14 +168,7 @@ def device_memory_of(value: object) -> dict[str, int]:
 def units_of(label: str, value: object) -> int:
     """Converts a user's amount to units, rounded down.
 
-    Args:
-        label: The name of the amount in messages, for example ``num_gpus``.
-        value: The user's value. Integers and fractions are exact; a float stands for
-            the decimal that it prints as.
-
-    Raises:
-        TypeError: It is not a real number.
-        ValueError: It is negative, not finite, or finer than one unit.
+    Integers and fractions are exact; a float stands for the decimal that it prints as.
     """
     number = _number(label, value)
     units = _rounded_down(number, UNITS)
@@ -216,14 +182,8 @@ def units_of(label: str, value: object) -> int:
 def bytes_of(label: str, value: object) -> int:
     """Converts a user's size to bytes, rounded down.
 
-    Args:
-        label: The name of the amount in messages, for example ``memory``.
-        value: A number, or a size such as ``"1.5 GiB"``. ``KB``, ``MB``, ``GB`` and
-            ``TB`` are powers of 1000, ``KiB`` to ``TiB`` powers of 1024.
-
-    Raises:
-        TypeError: It is neither a real number nor a string.
-        ValueError: It is negative, not finite, or not a size.
+    In a size such as ``"1.5 GiB"``, ``KB``, ``MB``, ``GB`` and ``TB`` are powers of
+    1000, ``KiB`` to ``TiB`` powers of 1024.
     """
     if isinstance(value, str):
         return _parse_size(label, value)
@@ -282,12 +242,7 @@ def format_counted(name: str, amount: float) -> str:
 
 
 def format_bytes(nbytes: int | None, unknown: str = "-") -> str:
-    """Formats a number of bytes: ``512 B``, ``1.5 GiB``.
-
-    Args:
-        nbytes: The number, or None.
-        unknown: The result for None. Default: "-".
-    """
+    """Formats a number of bytes: ``512 B``, ``1.5 GiB``; ``unknown`` for None."""
     if nbytes is None:
         return unknown
     size = float(nbytes)
@@ -305,7 +260,6 @@ def format_askable(nbytes: int) -> str:
 
 
 def add(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    """Adds two sets of amounts, name by name."""
     total = dict(left)
     for name, amount in right.items():
         total[name] = total.get(name, 0) + amount
@@ -340,9 +294,7 @@ def _rounded_down(number: Rational | float, times: int) -> int:
 
 def _number(label: str, value: object) -> Rational | float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(
-            f"{label} takes a number >= 0, not {value!r} ({type(value).__name__})"
-        )
+        raise wrong_type(f"{label} takes a number >= 0", value)
     try:
         number = float(value)
     except OverflowError:
@@ -366,10 +318,7 @@ def _custom(resources: object) -> dict[str, object]:
     if resources is None:
         return {}
     if not isinstance(resources, Mapping):
-        raise TypeError(
-            "resources takes a dict of amounts by name, not "
-            f"{resources!r} ({type(resources).__name__})"
-        )
+        raise wrong_type("resources takes a dict of amounts by name", resources)
     custom: dict[str, object] = {}
     for name, value in resources.items():  # pyright: ignore[reportUnknownVariableType]  # checked line by line below
         if not isinstance(name, str) or not name:

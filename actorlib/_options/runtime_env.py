@@ -6,10 +6,10 @@ import re
 import weakref
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol, TypedDict, TypeVar, cast
+from typing import Any, TypedDict, TypeVar, cast
 
 from actorlib._base.public import public
-from actorlib._base.validation import closest_names
+from actorlib._base.validation import closest_names, wrong_type
 from actorlib.exceptions import UnsupportedOptionError
 
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
@@ -32,18 +32,12 @@ _KEYS = ("env_vars", "working_dir")
 
 
 def checked_env(value: object) -> RuntimeEnv | None:
-    """Checks and copies a user's ``runtime_env``; returns None if it is empty.
-
-    Raises:
-        TypeError: A value has the wrong type.
-        ValueError: A key is unknown, or a variable cannot have that name or value.
-    """
+    """Checks and copies a user's ``runtime_env``; returns None if it is empty."""
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        raise TypeError(
-            "runtime_env takes a dict, for example {'env_vars': {'A': '1'}}, not "
-            f"{value!r} ({type(value).__name__})"
+        raise wrong_type(
+            "runtime_env takes a dict, for example {'env_vars': {'A': '1'}}", value
         )
     env: RuntimeEnv = {}
     for key, entry in cast("Mapping[object, object]", value).items():
@@ -62,16 +56,8 @@ def checked_env(value: object) -> RuntimeEnv | None:
     return env or None
 
 
-class HasOptions(Protocol):
-    """An ``ActorSpec`` or a ``FunctionSpec``."""
-
-    @property
-    def options(self) -> Any:
-        """The options, which have ``runtime_env`` and ``updated()``."""
-        ...
-
-
-S = TypeVar("S", bound=HasOptions)
+S = TypeVar("S")
+"""``ActorSpec`` or ``FunctionSpec``."""
 
 
 class InheritedEnv:
@@ -83,9 +69,10 @@ class InheritedEnv:
 
     def given_to(self, spec: S) -> S:
         """Returns a spec with the environment that it inherits."""
-        env = merged_env(self._env, spec.options.runtime_env)
-        options = spec.options.updated({"runtime_env": env})
-        return cast("S", replace(cast("Any", spec), options=options))
+        inheriting: Any = spec
+        env = merged_env(self._env, inheriting.options.runtime_env)
+        options = inheriting.options.updated({"runtime_env": env})
+        return cast("S", replace(inheriting, options=options))
 
     def of(self, spec: S) -> S:
         """Does the same for a spec that many calls use, and caches the result."""
@@ -96,11 +83,7 @@ class InheritedEnv:
 
 
 def refuse_env(env: RuntimeEnv | None) -> None:
-    """Refuses an environment on the inline engine, whose actors share one process.
-
-    Raises:
-        UnsupportedOptionError: It asks for variables or a directory.
-    """
+    """Refuses an environment on the inline engine, whose actors share one process."""
     for key, value in (env or {}).items():
         if value:
             raise UnsupportedOptionError(
@@ -111,11 +94,7 @@ def refuse_env(env: RuntimeEnv | None) -> None:
 
 
 def refuse_ranks() -> None:
-    """Refuses ``torch=True`` on the inline engine, whose actors share one process.
-
-    Raises:
-        UnsupportedOptionError: Always.
-    """
+    """Refuses ``torch=True`` on the inline engine, whose actors share one process."""
     raise UnsupportedOptionError(
         "torch=True sets variables of a process, one for each rank, and the inline "
         "engine runs all actors in this one: use the local engine, init(engine='local')"
@@ -123,12 +102,7 @@ def refuse_ranks() -> None:
 
 
 def merged_env(outer: RuntimeEnv | None, own: RuntimeEnv | None) -> RuntimeEnv | None:
-    """Merges the environment of an actor with the one that it inherits.
-
-    Args:
-        outer: The environment of the actor that made it, or of ``init()``.
-        own: The actor's own, which wins.
-    """
+    """Merges the environment that an actor inherits with its own, which wins."""
     if not outer or not own:
         return own or outer
     before = outer.get("env_vars", {})
@@ -145,9 +119,7 @@ def merged_env(outer: RuntimeEnv | None, own: RuntimeEnv | None) -> RuntimeEnv |
 def variables_of(env: RuntimeEnv | None, environ: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that a ``runtime_env`` sets in a process.
 
-    Args:
-        env: The ``runtime_env``.
-        environ: The variables that ``${NAME}`` refers to; a missing one is empty.
+    ``${NAME}`` refers to ``environ``; a missing variable is empty.
     """
     return {
         name: _REFERENCE.sub(lambda match: environ.get(match[1], ""), value)
@@ -157,9 +129,8 @@ def variables_of(env: RuntimeEnv | None, environ: Mapping[str, str]) -> dict[str
 
 def _variables(entry: object) -> dict[str, str]:
     if not isinstance(entry, Mapping):
-        raise TypeError(
-            "env_vars takes a dict of strings by name, for example {'A': '1'}, not "
-            f"{entry!r} ({type(entry).__name__})"
+        raise wrong_type(
+            "env_vars takes a dict of strings by name, for example {'A': '1'}", entry
         )
     variables: dict[str, str] = {}
     for name, value in cast("Mapping[Any, Any]", entry).items():
@@ -182,10 +153,7 @@ def _variables(entry: object) -> dict[str, str]:
 def _directory(entry: object) -> str:
     path = entry if isinstance(entry, str) else getattr(entry, "__fspath__", str)()
     if not isinstance(path, str) or not path:
-        raise TypeError(
-            f"working_dir takes the path of a directory, not {entry!r} "
-            f"({type(entry).__name__})"
-        )
+        raise wrong_type("working_dir takes the path of a directory", entry)
     if "://" in path:
         raise ValueError(
             f"working_dir={path!r} is an address, and working_dir takes a directory of "
@@ -195,11 +163,7 @@ def _directory(entry: object) -> str:
 
 
 def resolved_env(env: RuntimeEnv | None) -> RuntimeEnv | None:
-    """Returns the same with an absolute ``working_dir``.
-
-    Raises:
-        NotADirectoryError: There is no such directory.
-    """
+    """Returns the same with an absolute ``working_dir``, which has to exist."""
     if env is None or "working_dir" not in env:
         return env
     from pathlib import Path  # noqa: PLC0415  # it takes 3 ms, and few set a directory

@@ -100,17 +100,7 @@ _ADDRESSES = ("auto", "local")
 
 
 def check_runtime_name(option: str, name: object) -> None:
-    """Makes sure that a value may be the name of a runtime.
-
-    Args:
-        option: The name of the option in messages.
-        name: The value.
-
-    Raises:
-        TypeError: It is not a string.
-        ValueError: It is too long, contains other characters, or is a word with
-            another meaning.
-    """
+    """Makes sure that a value may be the name of a runtime."""
     check_text(option, name, "'service'")
     text = str(name)
     if len(text) > LONGEST_RUNTIME_NAME or not _NAME.fullmatch(text):

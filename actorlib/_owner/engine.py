@@ -799,7 +799,7 @@ class LocalEngine(RuntimeEngine):
         if not isinstance(options, FunctionOptions):
             return placer.survey(label, options)
         functions = self.actor_table.pool.functions
-        text = placer.survey(label, functions.settled(options).worker)
+        text = placer.survey(label, functions.adapt_to_machine(options).worker)
         reason = functions.start_error(options)
         if reason:
             text += f"\nno further worker can be started for its calls: {reason}"

@@ -63,7 +63,7 @@ class Context:
 
 @public("actorlib.blocking")
 def init(address: str | None = None, **options: Any) -> Context:
-    """Starts the runtime in a thread of its own; see ``actorlib.init``.
+    """Starts the runtime in a separate thread; see ``actorlib.init``.
 
     Calling it is optional: functions that need a runtime start one. The runtime ends
     with ``shutdown()``, or with the script.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from actorlib._base.validation import check_bool, closest_names, names_of
+from actorlib._base.validation import check_bool, closest_names, names_of, wrong_type
 from actorlib._options.runtime_options import RuntimeOptions, check_runtime_name
 from actorlib.exceptions import InitError, UnknownOptionError
 
@@ -72,22 +72,12 @@ class InitOptions(NamedTuple):
 
 
 def checked_init(
-    given: Mapping[str, object], *, is_on_ray: bool = False
+    keywords: Mapping[str, object], *, is_on_ray: bool = False
 ) -> InitOptions:
-    """Checks the keywords of ``init()``.
-
-    Args:
-        given: The keywords.
-        is_on_ray: Whether the engine is Ray's, which takes the address of a cluster.
-
-    Raises:
-        InitError: A keyword is unknown or not supported.
-        TypeError: A value has the wrong type.
-        ValueError: A value is out of range.
-    """
-    given = _with_defaults(given)
+    """Checks the keywords of ``init()``; on Ray, the address is that of a cluster."""
+    options = _with_defaults(keywords)
     names = OURS | _NOTED | _OTHERS
-    for name in given:
+    for name in options:
         if name not in names and not name.startswith("_"):
             close = closest_names(name, names - _REFUSED.keys() - _NOTED, 3)
             hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
@@ -96,29 +86,30 @@ def checked_init(
                 "help(actorlib.types.RuntimeOptions) describes all options"
             )
     for name, reason in _REFUSED.items():
-        if given.get(name):
-            raise InitError(f"init({name}={given[name]!r}): {reason}")
-    address = _checked_address(given.get("address"), is_on_ray=is_on_ray)
+        if options.get(name):
+            raise InitError(f"init({name}={options[name]!r}): {reason}")
+    address = _checked_address(options.get("address"), is_on_ray=is_on_ray)
     attached_to = None
     if address is not None and not is_on_ray:
         attached_to, address = address, None
-        _refuse_options(attached_to, given)
-    again = given.get("ignore_reinit_error", False)
+        _refuse_options(attached_to, options)
+    again = options.get("ignore_reinit_error", False)
     check_bool("ignore_reinit_error", again)
-    replaces = given.get("reinit", False)
+    replaces = options.get("reinit", False)
     check_bool("reinit", replaces)
     if again and replaces:
         raise InitError(
             "init(): ignore_reinit_error=True continues with the existing runtime, and "
             "reinit=True ends it: write one of the two"
         )
-    level = given.get("logging_level")
+    level = options.get("logging_level")
     if not isinstance(level, int | str | None):
-        raise TypeError(
-            f"logging_level takes a level of logging, such as 'WARNING' or "
-            f"logging.WARNING, not {level!r} ({type(level).__name__})"
+        raise wrong_type(
+            "logging_level takes a level of logging, such as 'WARNING' or "
+            "logging.WARNING",
+            level,
         )
-    known_values = {name: given[name] for name in OURS & given.keys()}
+    known_values = {name: options[name] for name in OURS & options.keys()}
     known_values["address"] = address
     return InitOptions(
         # None is the default of each option, as in Ray.
@@ -129,29 +120,22 @@ def checked_init(
         cast("bool", replaces),
         sorted(
             name
-            for name, value in given.items()
+            for name, value in options.items()
             if value and (name in _NOTED or name.startswith("_"))
         ),
     )
 
 
-def _with_defaults(given: Mapping[str, object]) -> dict[str, object]:
-    """Replaces ``_memory`` and ``job_config`` by the options with the same meaning.
-
-    Raises:
-        TypeError: ``job_config`` is not a JobConfig.
-    """
-    options = dict(given)
+def _with_defaults(keywords: Mapping[str, object]) -> dict[str, object]:
+    """Replaces ``_memory`` and ``job_config`` by the options with the same meaning."""
+    options = dict(keywords)
     others = {"memory": options.pop("_memory", None)}
-    config = given.get("job_config")
+    config = options.get("job_config")
     if config is not None:
         from actorlib.blocking.job_config import JobConfig  # noqa: PLC0415  # few need it
 
         if not isinstance(config, JobConfig):
-            raise TypeError(
-                f"job_config takes a JobConfig, not {config!r} "
-                f"({type(config).__name__})"
-            )
+            raise wrong_type("job_config takes a JobConfig", config)
         others["runtime_env"] = config.runtime_env or None
         others["namespace"] = config.ray_namespace
     for name, value in others.items():
@@ -162,10 +146,7 @@ def _with_defaults(given: Mapping[str, object]) -> dict[str, object]:
 
 def _checked_address(address: object, *, is_on_ray: bool) -> str | None:
     if address is not None and not isinstance(address, str):
-        raise TypeError(
-            "address takes a string, for example 'auto', or None, not "
-            f"{address!r} ({type(address).__name__})"
-        )
+        raise wrong_type("address takes a string, for example 'auto', or None", address)
     if address is None or is_on_ray:
         return address
     if address == "local":
@@ -182,16 +163,12 @@ def _checked_address(address: object, *, is_on_ray: bool) -> str | None:
     return address
 
 
-def _refuse_options(name: str, given: Mapping[str, object]) -> None:
-    """Refuses options that only the program may set that starts a runtime.
-
-    Raises:
-        InitError: There is one.
-    """
+def _refuse_options(name: str, options: Mapping[str, object]) -> None:
+    """Refuses options that only the program may set that starts a runtime."""
     refused = [
         option
         for option in sorted(OURS - {"address", "namespace"})
-        if given.get(option) is not None
+        if options.get(option) is not None
     ]
     if refused:
         raise InitError(

@@ -24,8 +24,8 @@ class JobConfig:
         runtime_env: See ``init``. Default: None.
         metadata: Stays here; nothing reads it. Default: None.
         ray_namespace: The ``namespace`` of ``init``. Default: None.
-        default_actor_lifetime: ``"non_detached"``. Actors that are to be detached say
-            so themselves. Default: ``"non_detached"``.
+        default_actor_lifetime: ``"non_detached"``. Detached actors have their own
+            option. Default: ``"non_detached"``.
 
     Raises:
         UnsupportedOptionError: An option is refused.

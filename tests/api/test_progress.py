@@ -16,12 +16,12 @@ from actorlib._api.progress import (
     PERIOD,
     Progress,
     ProgressDisplay,
+    ProgressLine,
     bars_of,
     display_here,
     progress_of,
     total_of,
 )
-from actorlib._api.progress_line import ProgressLine
 from actorlib._api.results import Raised, Results
 from actorlib._api.waiting import WaitRequest
 

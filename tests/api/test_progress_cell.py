@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actorlib._api.progress import bars_of
-from actorlib._api.progress_cell import ProgressCell, cell_of_notebook
+from actorlib._api.progress import ProgressCell, bars_of
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -60,7 +59,3 @@ def test_html_when_it_is_shown_then_a_bar_and_words(
 
     for shown in ("━", "&lt;trials&gt;", said, "0:00:02"):
         assert shown in publisher.html
-
-
-def test_cell_when_this_is_no_kernel_then_none() -> None:
-    assert cell_of_notebook() is None

@@ -170,7 +170,7 @@ class FunctionTable:
             )
         return FunctionEntry(code, label, options, queue, is_stream=is_stream)
 
-    def settled(self, options: FunctionOptions) -> FunctionOptions:
+    def adapt_to_machine(self, options: FunctionOptions) -> FunctionOptions:
         """Returns the options of a function on this machine.
 
         A function that requests a device and sets no num_cpus holds no CPUs. The kinds
@@ -200,7 +200,7 @@ class FunctionTable:
         if existing is not None:
             return existing
         scheduler = self._scheduler
-        options = self.settled(options)
+        options = self.adapt_to_machine(options)
         enforcement, worker = self._machine.enforcement, options.worker
         demand = scheduler.catalogue.demand(label, worker)
         demand = exclude_unfit(enforcement, label, worker, demand)

@@ -64,7 +64,7 @@ def map_unordered(
         items: The items, taken as calls are done.
         ordered: See ``actorlib.map_unordered``.
         chunksize: The number of items of one call, or ``"auto"``.
-        backpressure_size: The most unfinished calls.
+        backpressure_size: The largest number of unfinished calls.
         chunk_size: See ``as_completed``.
         yield_obj_refs: See ``as_completed``. Each call has one item then.
         progress: See ``as_completed``.

@@ -71,11 +71,10 @@ class AsyncResult:
         self.wait(timeout)
         if not self.ready():
             raise TimeoutError
-        results = [result for chunk in get(self._refs) for result in chunk]
-        return results[0] if self._is_single else results
+        return self._value()
 
     def wait(self, timeout: float | None = None) -> None:
-        """Blocks until the result is there, or for so many seconds."""
+        """Blocks until the result is there, or until the timeout."""
         if self._thread is not None:
             self._thread.join(timeout)
         elif self._refs:
@@ -99,13 +98,17 @@ class AsyncResult:
     def _call_back(self) -> None:
         callback, error_callback = self._callbacks
         try:
-            results = [result for chunk in get(self._refs) for result in chunk]
+            value = self._value()
         except Exception as error:  # noqa: BLE001  # the user's
             if error_callback is not None:
                 error_callback(error)
             return
         if callback is not None:
-            callback(results[0] if self._is_single else results)
+            callback(value)
+
+    def _value(self) -> Any:
+        results = [result for chunk in get(self._refs) for result in chunk]
+        return results[0] if self._is_single else results
 
 
 class _Results:
@@ -282,7 +285,7 @@ class Pool:
     def imap(
         self, func: Callable[[Any], Any], iterable: Iterable[Any], chunksize: int = 1
     ) -> Iterator[Any]:
-        """Calls a function for each item, and gives the results in order.
+        """Calls a function for each item, and yields the results in order.
 
         The items are taken as processes become free. The iterator has
         ``next(timeout)``, too.

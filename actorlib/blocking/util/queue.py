@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 class Queue(Generic[T]):
-    """A first-in, first-out queue in an actor of its own; it may be an argument.
+    """A first-in, first-out queue in a separate actor; it may be an argument.
 
     Methods block; those whose names end in ``_async`` are coroutines. See
     ``actorlib.Queue``.
 
     Args:
-        maxsize: The most items, or 0 for any number.
+        maxsize: The largest number of items, or 0 for any number.
         actor_options: Options of its actor.
 
     Raises:
@@ -47,7 +47,7 @@ class Queue(Generic[T]):
 
     @property
     def maxsize(self) -> int:
-        """The most items, or 0 for any number."""
+        """The largest number of items, or 0 for any number."""
         return self._queue.maxsize
 
     def __repr__(self) -> str:
@@ -123,7 +123,7 @@ class Queue(Generic[T]):
         self._queue.put_nowait_batch(items).get()
 
     def get_nowait_batch(self, num_items: int) -> list[T]:
-        """Removes and returns so many first items, or none and raises Empty."""
+        """Removes and returns the first items, or none of them and raises Empty."""
         return self._queue.get_nowait_batch(num_items).get()
 
     async def put_async(

@@ -149,7 +149,7 @@ def list_actors(
 
     Args:
         filters: Conditions, each ``(column of ActorState, "=" or "!=", value)``.
-        limit: The most rows, or None for all.
+        limit: The largest number of rows, or None for all.
         detail: Has no effect: rows have all columns.
 
     Returns:
@@ -222,7 +222,7 @@ def list_tasks(
 
     Args:
         filters: Conditions, each ``(column of TaskState, "=" or "!=", value)``.
-        limit: The most rows, or None for all.
+        limit: The largest number of rows, or None for all.
         detail: Has no effect: rows have all columns.
 
     Returns:
