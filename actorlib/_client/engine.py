@@ -68,10 +68,7 @@ that shows the same in a shell, if there is one."""
 class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
     """The engine of an attached program; see RuntimeEngine. Created on its loop.
 
-    Args:
-        connection: The connection to the runtime.
-        name: The name of the runtime.
-        namespace: The default namespace of the names of actors; None for the runtime's.
+    The default namespace of the names of actors is None for the runtime's.
     """
 
     def __init__(
@@ -103,8 +100,6 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         )
         self.inbox.receive = self._take
         self.inbox.begin()
-
-    # Frames of the owner.
 
     def _receive(self, frames: list[Frame]) -> None:
         if self.inbox.sources:
@@ -238,8 +233,6 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         why = _refusal(self._runtime, self._pid, called, feature.command)
         raise UnsupportedOptionError(why)
 
-    # The end.
-
     @property
     def is_closed(self) -> bool:
         return self._is_closed
@@ -294,12 +287,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
 
 
 def refusals_of_client(runtime: str, pid: int) -> dict[str, Refusal]:
-    """Creates the refusals of the operations that only the owner's program has.
-
-    Args:
-        runtime: The name of the runtime in messages.
-        pid: The process id of the owner; 0 if it is not known.
-    """
+    """Creates the refusals of the operations that only the owner's program has."""
     return {
         name: Refusal(_refusal(runtime, pid, *names)) for name, names in _OWNERS.items()
     }
@@ -327,11 +315,7 @@ def _context_of(config: ActorConfig, *, process: CallLookup) -> RuntimeContext:
 
 
 async def attach(name: str, namespace: str | None) -> AttachedEngine:
-    """Attaches this process to the runtime with a name.
-
-    Args:
-        name: The name of the runtime.
-        namespace: The default namespace; see AttachedEngine.
+    """Attaches this process to the runtime with a name; see AttachedEngine.
 
     Raises:
         RuntimeNotFoundError: This user has no runtime with that name.

@@ -71,9 +71,7 @@ _DESCRIPTORS = 8
 class InlineLauncher:
     """Starts actors in this process; see Launcher.
 
-    Args:
-        loop: The owner's loop.
-        options: The options of the runtime. A killed actor also gets the grace period.
+    A killed actor also gets the grace period of the runtime.
     """
 
     environment: None = None
@@ -132,8 +130,6 @@ class InlineWorker:
     """Runs one worker on a thread; see WorkerProcess.
 
     Args:
-        name: The name of the thread, for debuggers.
-        loop: The owner's loop.
         grace: Seconds to wait for the thread after ``kill``.
         on_gone: Called when the launcher no longer waits for the thread.
     """
@@ -161,7 +157,6 @@ class InlineWorker:
     # On the owner's thread.
 
     def start(self) -> None:
-        """Starts the thread, which waits for the first frame."""
         self._thread.start()
 
     def kill(self) -> None:
@@ -250,16 +245,7 @@ def serve(
     pipe: BlockingChannel,
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
-    """Runs a worker on this thread until it ends.
-
-    Args:
-        start: The content of its START frame.
-        pipe: Its end of the pipe.
-        new_loop: Creates the loop of an actor that needs one.
-
-    Raises:
-        BaseException: The reason of its end; EOFError if the owner is gone.
-    """
+    """Runs a worker on this thread until it ends."""
     with ExitStack() as stack:
 
         def make_loop() -> asyncio.AbstractEventLoop:

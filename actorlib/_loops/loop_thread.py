@@ -105,10 +105,6 @@ class LoopPortal(ABC):
 
         The function runs in a copy of the caller's context. On the loop's thread it
         runs at once.
-
-        Raises:
-            RuntimeError: The loop has ended.
-            Exception: The function raised it.
         """
         if self.is_here():
             return work(*args)
@@ -299,7 +295,6 @@ def may_block() -> bool:
 
 
 def is_on_actor_loop() -> bool:
-    """Whether this thread runs the event loop of an actor."""
     return threading.get_ident() in _blockable_threads
 
 
@@ -377,7 +372,7 @@ def block(ref: asyncio.Future[Any], timeout: float | None, refusal: str) -> None
         raise RuntimeError(home.refusal)
     if timeout is not None and timeout <= 0:
         # Lets the callbacks run that were posted before.
-        home.call(_do_nothing)
+        home.call(lambda: None)
         if ref.done():
             return
         raise GetTimeoutError(TOO_LATE)
@@ -399,7 +394,3 @@ def _locked() -> threading.Lock:
     lock = threading.Lock()
     lock.acquire()
     return lock
-
-
-def _do_nothing() -> None:
-    """Does nothing; a wait for it lasts until all callbacks posted before have run."""

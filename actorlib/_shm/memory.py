@@ -108,7 +108,7 @@ class SharedPayload:
     @property
     def is_forwardable(self) -> bool:
         """Whether its location can be sent on; else its bytes have to be sent."""
-        return self._memory.can_share_segment(self.segment)
+        return self._memory.segment(self.segment).fd >= 0
 
     def location(self) -> dict[bytes, Any]:
         """Returns its location for a frame: the sizes of its buffers, by its block.
@@ -168,6 +168,7 @@ class SharedMemory:
 
     Attributes:
         settings: How large values are sent.
+        prefix: The prefix of the names of the segments of this process.
         fd_reserve: A descriptor in reserve, for when no more can be opened.
         sizes: The bytes of the blocks that were made or have arrived here, by block,
             for the owner's statistics. None in other processes.
@@ -179,7 +180,7 @@ class SharedMemory:
         self.budget: MemoryBudget | None = None
         self.fd_reserve = FdReserve()
         self._local_call_cells: list[int] | None = None
-        self._prefix = b""
+        self.prefix = b""
         self._ref_counter: BlockRefCounter
         self._process = 0
         self._is_counted = False
@@ -203,7 +204,7 @@ class SharedMemory:
         counts its block at once.
         """
         self._process = os.getpid()
-        self._prefix = prefix
+        self.prefix = prefix
         self._ref_counter = ref_counter
         self._is_counted = is_counted
         if self.budget is not None:
@@ -212,11 +213,6 @@ class SharedMemory:
             self._store = SegmentStore(
                 prefix, self.budget, reclaim, only_sealed=not is_counted
             )
-
-    @property
-    def prefix(self) -> bytes:
-        """The prefix of the ids of the segments that this process makes."""
-        return self._prefix
 
     def share(self, payload: Sequence[Buffer]) -> SharedPayload | None:
         """Copies a payload into a block.
@@ -280,7 +276,7 @@ class SharedMemory:
             self._store.sweep()
 
     def is_own(self, block: bytes) -> bool:
-        return bool(self._prefix) and block.startswith(self._prefix)
+        return bool(self.prefix) and block.startswith(self.prefix)
 
     def _report_full(self, nbytes: int) -> None:
         budget = self.budget
@@ -390,16 +386,11 @@ class SharedMemory:
             segment.close()
 
     def segment(self, name: bytes) -> Segment | ForeignSegment:
-        """Returns a segment by its name, of this process or of another."""
         own = self._store.segment(name) if self._store is not None else None
         segment = own or self._foreign.get(name)
         if segment is None:
             raise ProtocolError(f"segment {name!r} was never shared")
         return segment
-
-    def can_share_segment(self, name: bytes) -> bool:
-        """Whether a segment can be shared with other processes from here."""
-        return self.segment(name).fd >= 0
 
     def view(self, shared: SharedPayload) -> memoryview:
         """Returns the memory of a payload, read-only; the view keeps the block."""
@@ -445,9 +436,6 @@ def share_payload(
 
     The buffers of the payload may be the value's own. The id of its block is appended
     to ``borrowed``.
-
-    Raises:
-        ObjectStoreFullError: There is no room, and ``spills`` is False.
     """
     if type(payload) is not list:
         return payload

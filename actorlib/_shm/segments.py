@@ -163,14 +163,13 @@ class ForeignSegment:
     copied out of the file instead.
 
     Args:
-        fd: Its descriptor; closed by ``close``, and here if the file is too small. -1
-            if this process could not open it.
         is_sealed: Whether the file must be sealed, so that no process can shrink it. A
             file on a disk cannot prove that.
 
     Attributes:
-        fd: The same; -1 after it was closed. Then it can still be read if it is mapped,
-            but not shared with others.
+        fd: Its descriptor; closed by ``close``, and by the constructor if the file is
+            too small. -1 if this process could not open it, or after it was closed.
+            Then it can still be read if it is mapped, but not shared with others.
 
     Raises:
         ValueError: The descriptor is of no such file, or of one that may shrink:
@@ -317,11 +316,7 @@ class MemoryBudget:
         return sum(slots)
 
     def slots(self) -> list[int]:
-        """Returns the touched bytes of each process, by its slot.
-
-        Raises:
-            ProtocolError: The slots are invalid.
-        """
+        """Returns the touched bytes of each process, by its slot."""
         # The number of slots and the first slots: most runtimes need only this read.
         data = os.pread(self.fd, _READ_AT_ONCE, 0)
         last = int.from_bytes(data[:_SLOT], sys.byteorder)
@@ -431,7 +426,6 @@ def read_only_fd(fd: int) -> int:
 
 
 def _allocate(fd: int, start: int, nbytes: int) -> None:
-    """Allocates the memory of a part of a file."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, start, nbytes)
         return

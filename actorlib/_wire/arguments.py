@@ -87,15 +87,15 @@ class EncodedValue:
         self,
         engine: SendingEngine,
         payload: Payload,
-        borrowed: Collection[bytes] | None,
+        borrowed: Collection[CountedId] | None,
     ) -> None:
         self._engine = engine
         self.payload = payload
-        self._borrowed = borrowed or ()
+        self.borrowed = borrowed
 
     def __reduce__(self) -> tuple[object, ...]:
-        for reference in self._borrowed:
-            self._engine.note_pickled(cast("Any", reference))
+        for reference in self.borrowed or ():
+            self._engine.note_pickled(reference)
         payload = self.payload
         if isinstance(payload, SharedPayload):
             if payload.is_forwardable:
@@ -108,12 +108,7 @@ class EncodedValue:
 
 
 class FilledArguments:
-    """Puts the values of refs into arguments that were encoded earlier.
-
-    Args:
-        places: The holes: positions, and names of keyword arguments.
-        values: The values; an ``EncodedValue`` stands for an encoded one.
-    """
+    """Puts the values of refs into the holes of arguments that were encoded earlier."""
 
     def __init__(
         self,
@@ -132,6 +127,8 @@ def value_to_send(engine: SendingEngine, ref: ObjectRef[Any]) -> object:
     kept = ref.kept_value
     if kept is None:
         return ref.result()  # it raises the ref's error
+    payload: Any
+    borrowed: Any
     payload, borrowed, *_ = kept
     return payload() if callable(payload) else EncodedValue(engine, payload, borrowed)
 
@@ -174,29 +171,17 @@ def encode_shared(
 def payload_of(
     engine: SendingEngine, ref: ObjectRef[Any]
 ) -> tuple[Payload, Collection[CountedId] | None]:
-    """Encodes the value of a ref that has it; without encoding it again if possible.
-
-    Raises:
-        SerializationError: The value came from elsewhere, and cannot be sent on.
-        ObjectStoreFullError: There is no room, and it may not be sent another way.
-    """
-    kept = ref.kept_value
-    if kept is None:
-        return encode_shared(engine, ref.result())
-    payload, borrowed, *_ = kept
-    return (
-        encode_shared(engine, payload()) if callable(payload) else (payload, borrowed)
-    )
+    """Encodes the value of a ref that has it; without encoding it again if possible."""
+    value = value_to_send(engine, ref)
+    if isinstance(value, EncodedValue):
+        return value.payload, value.borrowed
+    return encode_shared(engine, value)
 
 
 def encode_error(
     engine: SendingEngine, error: BaseException
 ) -> tuple[Payload, list[CountedId] | None]:
-    """Encodes an exception that can be loaded; see ``encode_exception``.
-
-    Returns:
-        The payload and its borrowed references.
-    """
+    """Encodes an exception and its borrowed references; see ``encode_exception``."""
     borrowed: list[CountedId] = []
 
     def encode_once(value: object) -> Payload:
@@ -336,10 +321,6 @@ def encode_arguments(
 
     ``where`` is the callee, for messages. If large arguments are put into shared
     memory, the id of their block is appended to ``borrowed``.
-
-    Raises:
-        SerializationError: One cannot be sent; the message names it.
-        ObjectStoreFullError: There is no room, and they may not be sent another way.
     """
     try:
         payload = encode_call(args, kwargs)
@@ -350,11 +331,7 @@ def encode_arguments(
 
 
 def encode_value(value: object) -> Payload:
-    """Encodes one value; the payload's buffers may be the value's own.
-
-    Raises:
-        SerializationError: It cannot be sent.
-    """
+    """Encodes one value; the payload's buffers may be the value's own."""
     try:
         return encode(value)
     except Exception as error:
@@ -372,9 +349,6 @@ def share_arrays(
 
     Returns:
         The payload and its borrowed references; None for all other arguments.
-
-    Raises:
-        ObjectStoreFullError: There is no room, and they may not be sent another way.
     """
     payload = encode_array_call(args)
     if payload is None:
@@ -424,7 +398,6 @@ class Arguments:
 
     @property
     def are_ready(self) -> bool:
-        """Whether every ref among them has its value or its error."""
         return not self.refs or all(ref.done() for ref in self.refs)
 
     def payload(self) -> tuple[Payload, list[CountedId] | None]:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 
-_int = array.array("i").itemsize
-_ROOM = socket.CMSG_SPACE(_int)
+FD_SIZE = array.array("i").itemsize
+_ROOM = socket.CMSG_SPACE(FD_SIZE)
 _CUT_SHORT = int(socket.MSG_CTRUNC)  # a plain number: the enum's operations are slow
 _PEEK = int(socket.MSG_PEEK)
 _CLOSED_ON_EXEC = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
@@ -87,26 +87,18 @@ class FdSocket:
 
 
 def send_fd(sock: socket.socket, data: bytes, fd: int) -> int:
-    """Sends bytes with a descriptor at the first of them; returns how many were sent.
-
-    Raises:
-        OSError: As ``socket.send`` does.
-    """
+    """Sends bytes with a descriptor at the first one; returns how many were sent."""
     rights = array.array("i", [fd])
     return sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
 
-def receive_first(sock: socket.socket, nbytes: int) -> tuple[bytes, FdSocket | None]:
-    """Reads the first bytes of a pipe, and the side socket that may come with them.
-
-    Raises:
-        OSError: As ``socket.recv`` does.
-        ProtocolError: More than one descriptor came.
-    """
-    data, fds, _ = _receive(sock, nbytes)
-    if not fds:
-        return data, None
-    return data, FdSocket(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds[0]))
+def received_fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    """Returns the descriptors in what ``recvmsg`` has received beside its bytes."""
+    fds: list[int] = []
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds += array.array("i", data[: len(data) - len(data) % FD_SIZE])
+    return fds
 
 
 def _receive(
@@ -114,10 +106,7 @@ def _receive(
 ) -> tuple[bytes, list[int], bool]:
     """Reads bytes, their descriptor, and whether one could not be opened."""
     data, ancillary, arrived, _ = sock.recvmsg(nbytes, _ROOM, _CLOSED_ON_EXEC | flags)
-    fds: list[int] = []
-    for level, kind, beside in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            fds += array.array("i", beside[: len(beside) - len(beside) % _int])
+    fds = received_fds(ancillary)
     if not _CLOSED_ON_EXEC:
         for fd in fds:
             os.set_inheritable(fd, False)  # noqa: FBT003  # the os API
@@ -175,15 +164,11 @@ class SegmentSharing:
             self.close()
 
     def read_first(self, sock: socket.socket, nbytes: int) -> bytes:
-        """Reads the first bytes of a pipe, and the side socket that comes with them.
-
-        Raises:
-            OSError: As ``socket.recv`` does.
-            ProtocolError: They came with something else.
-        """
-        data, side = receive_first(sock, nbytes)
-        if side is not None:
-            self._fd_socket = side
+        """Reads the first bytes of a pipe, and the side socket that comes with them."""
+        data, fds, _ = _receive(sock, nbytes)
+        if fds:
+            side = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds[0])
+            self._fd_socket = FdSocket(side)
         return data
 
     def encode(self, frame: Frame) -> bytes | list[Buffer]:
@@ -192,9 +177,6 @@ class SegmentSharing:
         Descriptors are sent first. If one cannot be sent, a payload in its segment is
         sent through the pipe; its block stays a borrowed reference, and is returned
         when the payload was read.
-
-        Raises:
-            TypeError: msgpack does not support the type of a field.
         """
         payload = frame[-1]
         if type(payload) is SharedPayload and payload.segment in self.known_segments:
@@ -260,11 +242,9 @@ class SegmentSharing:
         return False
 
     def hand_over_link(self, name: int, fd: int) -> Frame | None:
-        """Sends a worker its end of a link.
+        """Sends a worker its end of a link, by its key in ``links`` of the worker.
 
-        Args:
-            name: Its key in ``links`` of the worker.
-            fd: The end; the caller still closes it here.
+        The caller still closes the end here.
 
         Returns:
             The frame that has to be sent next on the pipe; None if the end was not

@@ -66,8 +66,7 @@ class ClassDefinitions:
         """Returns the pickled class of an actor: ``sent``, cached by ``source``.
 
         Raises:
-            SerializationError: It cannot be sent, for example because a method uses a
-                global that cannot.
+            SerializationError: It cannot be sent; see ``_pickle``.
         """
         definition = self._definitions.get(source)
         if definition is None:
@@ -80,12 +79,7 @@ class ClassDefinitions:
 def pickle_function(
     engine: Engine, label: str, source: object
 ) -> tuple[bytes, list[CountedId]]:
-    """Pickles a function; returns its bytes and its borrowed references.
-
-    Raises:
-        SerializationError: It cannot be sent, for example because it uses a global that
-            cannot.
-    """
+    """Pickles a function; see ``_pickle``."""
     plain = getattr(source, "__wrapped__", source)
     return _pickle(engine, f"the function {label}", source, plain)
 
@@ -96,8 +90,8 @@ def _pickle(
     """Pickles code; returns its bytes and its borrowed references.
 
     Raises:
-        SerializationError: It cannot be sent; the message names the part of ``blamed``
-            that prevents it.
+        SerializationError: It cannot be sent, for example because it uses a global that
+            cannot. The message names the part of ``blamed`` that prevents it.
     """
     with collecting_ids(engine) as borrowed:
         try:

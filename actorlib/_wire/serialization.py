@@ -118,9 +118,7 @@ def encode_plain_call(args: tuple[object, ...]) -> bytes | None:
 def join_plain_call(args: Sequence[object], encoded: Mapping[int, object]) -> bytes:
     """Joins positional arguments, some of which are encoded, to those of a call.
 
-    Args:
-        args: The arguments; any object in the place of an encoded one.
-        encoded: The payloads of the encoded ones, by their position.
+    ``encoded`` has the payloads of the encoded ones, by their position.
 
     Returns:
         Empty if they cannot be joined: one is pickled, or not plain.
@@ -152,11 +150,7 @@ def encode_array_call(args: tuple[object, ...]) -> Payload | None:
 
 
 def encode_call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Payload:
-    """Encodes a call's arguments, for ``decode_call``.
-
-    Raises:
-        Exception: Pickling raised it; the arguments cannot be sent.
-    """
+    """Encodes a call's arguments, for ``decode_call``."""
     if not kwargs:
         plain = encode_plain_call(args)
         payload = _pack_arrays(args, are_arguments=True) if plain is None else plain
@@ -197,11 +191,7 @@ def decode(payload: Payload) -> Any:
 
 
 def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
-    """Decodes the positional and the keyword arguments of a call.
-
-    Raises:
-        Exception: Unpickling raised it.
-    """
+    """Decodes the positional and the keyword arguments of a call; see ``decode``."""
     if payload == _NO_ARGUMENTS:
         return (), {}
     value = decode(payload)
@@ -226,11 +216,7 @@ def with_own_buffers(payload: Payload) -> Payload:
 
 
 def dump(value: object) -> bytes:
-    """Pickles a value in one piece: for values that are kept and sent many times.
-
-    Raises:
-        Exception: Pickling raised it.
-    """
+    """Pickles a value in one piece: for values that are kept and sent many times."""
     stream = io.BytesIO()
     try:
         _WholePickler(stream, _PROTOCOL).dump(value)
@@ -516,10 +502,9 @@ def _wrap_long_bytes(value: object) -> object:
 
 
 def storage_reducers(storage: Any) -> dict[type, Callable[[Any], Any]]:
-    """Returns the reducers of tensors' storages, by their class.
+    """Returns the reducers of the storages of tensors, by their class.
 
-    Args:
-        storage: The module ``torch.storage``, whose import may still be running.
+    The import of the module ``torch.storage`` may still be running.
     """
     try:
         return {

@@ -38,8 +38,7 @@ _MOST_READS = 8
 def watch(pid: int) -> int | None:
     """Opens a descriptor that becomes readable when the parent process ends.
 
-    Returns:
-        None if the kernel has no such descriptors, or the parent has ended.
+    Returns None if the kernel has no such descriptors, or the parent has ended.
     """
     try:
         descriptor = os.pidfd_open(pid)
@@ -112,7 +111,6 @@ def kill_group(pid: int, number: int) -> None:
 
 
 def has_children() -> bool:
-    """Whether this process has a child that was not reaped."""
     try:
         if hasattr(os, "waitid"):
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -233,7 +231,6 @@ def name_process(name: str) -> None:
 
 
 def prctl(option: int, value: int | bytes) -> None:
-    """Calls ``prctl``, if the system has it."""
     if _prctl is not None:
         _prctl(option, value, 0, 0, 0)
 
@@ -258,9 +255,6 @@ def exit_fork(error: BaseException | None) -> NoReturn:
     Handlers of the end of the process belong to the worker, which runs them at its own
     end. In a fork they would remove files that are in use, or end the worker's
     processes.
-
-    Args:
-        error: The error that the code raised, if it did.
     """
     code = 0
     if isinstance(error, SystemExit):

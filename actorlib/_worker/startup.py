@@ -59,9 +59,8 @@ def _add_common_methods(cls: type) -> None:
 
 
 def _ready(instance: object) -> bool:
-    """Returns True: an answer proves that the constructor has finished."""
     del instance
-    return True
+    return True  # an answer proves that the constructor has finished
 
 
 def _call(
@@ -70,27 +69,31 @@ def _call(
     return function(instance, *args, **kwargs)
 
 
+def _run_alone(method: Callable[[], object]) -> None:
+    value = method()
+    if isinstance(value, Coroutine):
+        import asyncio  # noqa: PLC0415  # actors without a loop never load it
+
+        asyncio.run(cast("Coroutine[Any, Any, object]", value))
+
+
 @contextmanager
 def shutting_down(
-    instance: object,
-    run: Callable[[Callable[[], object]], object] | None = None,
+    instance: object, run: Callable[[Callable[[], object]], object] = _run_alone
 ) -> Generator[None]:
     """Runs the clean-up hooks of an actor when its calls end.
 
     They run when the actor is stopped after its calls, and after ``exit_actor()`` or
     ``sys.exit()``. They do not run for an actor that is killed, fails, or loses its
-    owner. An error of a hook is printed, and the actor leaves nevertheless.
-
-    Args:
-        instance: The actor's object.
-        run: Calls a hook and awaits its result if needed; for actors with a loop.
+    owner. An error of a hook is printed, and the actor leaves nevertheless. For actors
+    with a loop, ``run`` calls a hook and awaits its result if needed.
     """
     try:
         yield
     except SystemExit:
-        _shut_down(instance, run or _run_alone)
+        _shut_down(instance, run)
         raise
-    _shut_down(instance, run or _run_alone)
+    _shut_down(instance, run)
 
 
 def _shut_down(instance: object, run: Callable[[Callable[[], object]], object]) -> None:
@@ -101,14 +104,6 @@ def _shut_down(instance: object, run: Callable[[Callable[[], object]], object]) 
                 run(partial(clean_up, instance))
             except BaseException:  # noqa: BLE001  # the user's code
                 traceback.print_exc()
-
-
-def _run_alone(method: Callable[[], object]) -> None:
-    value = method()
-    if isinstance(value, Coroutine):
-        import asyncio  # noqa: PLC0415  # actors without a loop never load it
-
-        asyncio.run(cast("Coroutine[Any, Any, object]", value))
 
 
 class ExecutorThreads:
@@ -127,13 +122,7 @@ class ExecutorThreads:
     def start(
         self, name: str, work: Callable[..., object], *args: object
     ) -> threading.Thread:
-        """Starts a thread in a copy of the current context.
-
-        Args:
-            name: The name of the thread, for debuggers.
-            work: The function that it runs.
-            *args: The arguments of the function.
-        """
+        """Starts a thread in a copy of the current context."""
         thread = threading.Thread(
             target=copy_context().run, args=(work, *args), name=name, daemon=True
         )
@@ -151,10 +140,7 @@ class Start:
     """The content of the START frame of a worker.
 
     Attributes:
-        config: The configuration of the worker.
-        label: The name of the actor in messages.
         context: Creates the actor's runtime context from its process.
-        threads: The threads of the actor other than its main thread.
         source: The pickled class.
         borrowed: The references in the class and the arguments.
         arguments: The arguments of the constructor.
@@ -238,16 +224,12 @@ def construct(
     start: Start,
     engine: WorkerEngine,
     run: Callable[[Callable[[], object]], Any] = operator.call,
-    run_to_end: Callable[[Callable[[], object]], object] | None = None,
+    run_to_end: Callable[[Callable[[], object]], object] = _run_alone,
 ) -> object:
     """Creates the actor's object; reports a failure to the owner.
 
-    Args:
-        start: The content of the START frame.
-        engine: The engine of the worker.
-        run: Calls the constructor on the right thread.
-        run_to_end: Calls a hook and awaits its result if needed; for actors with a
-            loop.
+    ``run`` calls the constructor on the right thread. For actors with a loop,
+    ``run_to_end`` calls a hook and awaits its result if needed.
 
     Raises:
         SystemExit: The constructor or a hook raised, or the actor ended itself there.
@@ -258,11 +240,11 @@ def construct(
             instance: object
             instance, initializing = run(partial(_construct, start, engine))
             if initializing is not None:
-                (run_to_end or _run_alone)(lambda: initializing)
+                run_to_end(lambda: initializing)
         setup = hooks_of(type(instance)).setup
         if setup is not None:
             where = engine.where(setup)
-            (run_to_end or _run_alone)(find_method(instance, setup))
+            run_to_end(find_method(instance, setup))
         if engine.is_over:
             engine.check_over(0)
     except ActorExit:
@@ -278,9 +260,7 @@ def _construct(
 ) -> tuple[object, Coroutine[Any, Any, object] | None]:
     """Imports the class and calls it; this is the first line of the user's code to run.
 
-    Returns:
-        The actor's object, and the coroutine of its constructor if that is an ``async
-        def``.
+    Also returns the coroutine of the constructor if that is an ``async def``.
     """
     enter_directory(start)
     source = decode(start.source)

@@ -84,14 +84,11 @@ class Coroutines:
     """Runs the calls of ``async def`` methods and async generators.
 
     Args:
-        actor_loop: The loop of the actor's own thread; ends the actor.
-        streams: The streams of the actor.
         over: Receives the answer of a call, or None if it has ended the actor.
         leave: Frees the place of a call among those that run at once.
         return_place: Counts the place of a stream that was cancelled while it waited.
 
     Attributes:
-        instance: The actor's object.
         runs: The code that runs a call, with its method as the local ``name``.
         cancelled: The calls that run and were cancelled.
         plain_count: The number of plain calls that run or are scheduled, which the

@@ -118,9 +118,6 @@ def own_result(engine: WorkerEngine, call: int, value: object, method: str) -> F
 
     Only the owner, which makes most calls, accepts that. Calls over links are answered
     with a payload.
-
-    Raises:
-        ActorExit: The method has ended the actor.
     """
     if call < LINKED and are_scalars((value,)) and not engine.is_over:
         return (RESULT_SCALAR, call, value)
@@ -240,10 +237,7 @@ def begin_run(
 ) -> tuple[Sequence[Any], dict[str, Any], CallRun | None]:
     """Loads the arguments of a call, and begins its run.
 
-    Args:
-        engine: The engine of this worker.
-        frame: The call.
-        context: The context of its code; None for the context of this thread.
+    The context is that of its code; None for the context of this thread.
 
     Returns:
         The positional and the keyword arguments, and the run, which is None without a
@@ -281,17 +275,10 @@ def start_async(
     gate_places: tuple[Callable[[], bool], Callable[[], None]],
     stream: Callable[[Any], Coroutine[Any, Any, object]],
 ) -> Coroutine[Any, Any, object]:
-    """Starts a call of an ``async def``, of each item of a batch, or of a stream.
+    """Returns the coroutine of a call of an ``async def``, of a batch, or of a stream.
 
-    Args:
-        headers: The headers of the call.
-        method: The method.
-        arguments: Its positional and its keyword arguments.
-        gate_places: For the calls of a batch; see await_each.
-        stream: Sends the items of a generator.
-
-    Returns:
-        The coroutine to await.
+    ``gate_places`` are for the calls of a batch; see await_each. ``stream`` sends the
+    items of a generator.
     """
     if "batch" in headers:
         from actorlib._wire.batches import await_each  # noqa: PLC0415  # asyncio
@@ -347,8 +334,6 @@ class CallExecutor(ABC, Generic[E]):
     never end.
 
     Args:
-        client: The engine.
-        streams: The streams of the worker.
         cancelled: The calls that were cancelled; the reader of the pipe adds to it.
     """
 
@@ -400,13 +385,10 @@ class CallExecutor(ABC, Generic[E]):
             return code_of_chunk(code, frame[4]["batch"])
         return code
 
-    # One call.
-
     def execute(self, frame: Frame) -> bool:
         """Runs a call to its end, or a stream until its reader is behind.
 
-        Args:
-            frame: The call, or the frame that wakes a stream.
+        The frame is the call, or wakes the stream.
 
         Returns:
             False if the call was refused, because it is late or was cancelled.
@@ -495,8 +477,6 @@ class CallExecutor(ABC, Generic[E]):
             run.finish()
         return value
 
-    # One stream.
-
     def _execute_stream(self, frame: Frame) -> None:
         call, noted = frame[1], self._client.running_calls
         if noted is not None:
@@ -512,9 +492,6 @@ class CallExecutor(ABC, Generic[E]):
         Returns:
             Whether the stream has ended, and its last frame is sent. If not, it is to
             be paused.
-
-        Raises:
-            BaseException: The reason of the actor's end.
         """
         _, call, name, _, headers, _ = frame
         is_new = frame[0] != STREAM_ACK
@@ -642,13 +619,10 @@ def label_of(method: str) -> str:
 
 
 class FunctionWorker:
-    """What the engines of workers of functions have in common; mixed into them.
-
-    Attributes:
-        functions: The functions, by their names on the pipe.
-    """
+    """A mixin for the engines of workers of functions."""
 
     functions: dict[str, Callable[..., Any]]
+    """The functions, by their names on the pipe."""
 
     def where(self, method: str) -> str:
         """Returns the name of a function without its number, for messages."""
