@@ -11,12 +11,10 @@ import asyncio
 import contextlib
 import threading
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast, final
 
 from actorlib._client.connection import PATIENCE, connect
 from actorlib._core.engine import Engine, FeatureT, Refusal, RuntimeEngine, override
-from actorlib._core.runtime_context import RuntimeContext
 from actorlib._futures.runtime_portal import RuntimePortal
 from actorlib._loops.forking import detach_loop
 from actorlib._loops.loop_thread import block
@@ -38,15 +36,9 @@ if TYPE_CHECKING:
     from actorlib._base.ids import ActorId
     from actorlib._client.connection import Connection
     from actorlib._core.engine import ActorSpec, HandlePin
-    from actorlib._core.runtime_context import CallLookup
     from actorlib._futures.object_ref import ObjectRef
     from actorlib._options.callee import Callee
-    from actorlib._options.runtime_env import RuntimeEnv
-    from actorlib._rows.snapshot import (
-        CallInfo,
-        Snapshot,
-    )
-    from actorlib._wire.actor_config import ActorConfig
+    from actorlib._rows.snapshot import CallInfo, Snapshot
     from actorlib._wire.messages import Frame
 
 _LAST_FRAMES = 5.0
@@ -79,7 +71,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         config = start.config
         if namespace is not None:
             config = replace(config, namespace=namespace)
-        start = replace(start, config=config, context=partial(_context_of, config))
+        start = replace(start, config=config)
         self._runtime = f"runtime {name!r}" + (f" (pid {pid})" if pid else "")
         self._pid = pid
         self.refusals: Mapping[str, Refusal] = {
@@ -195,10 +187,9 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         )
 
     def wait_here(self, ref: ObjectRef[Any]) -> None:
-        """Blocks until the owner has answered a short request; see OwnerClient.
+        """Blocks until the owner has answered a short request.
 
-        Raises:
-            RuntimeUnreachableError: The owner does not answer.
+        Raises RuntimeUnreachableError if the owner does not answer.
         """
         with contextlib.suppress(EOFError):
             if self.inbox.read(ref.done, PATIENCE, ref):
@@ -298,19 +289,6 @@ def _refusal(runtime: str, pid: int, operation: str, command: str) -> str:
     return (
         f"{operation} is for the program that has started the {runtime}, and this one "
         f"is a client of it: call it there{shell}"
-    )
-
-
-def _context_of(config: ActorConfig, *, process: CallLookup) -> RuntimeContext:
-    """Creates the runtime context of this program, which is in no actor and no call."""
-    del process
-    return RuntimeContext(
-        namespace=config.namespace,
-        job_id=config.prefix[:4].hex(),
-        node_id=config.node_id,
-        worker_id=config.prefix.hex(),
-        runtime_env=cast("RuntimeEnv", config.runtime_env),
-        accelerator_ids={kind: [] for kind in config.accelerator_ids},
     )
 
 

@@ -67,8 +67,7 @@ class LoopPortal(ABC):
     def post(self, callback: Callable[..., object], *args: object) -> None:
         """Calls back soon on the loop's thread, in the order of the posts.
 
-        Raises:
-            RuntimeError: The loop has ended.
+        Raises RuntimeError if the loop has ended.
         """
         if self.refusal:
             raise RuntimeError(self.refusal)
@@ -131,8 +130,7 @@ class LoopPortal(ABC):
     def wait(self, lock: threading.Lock, timeout: float | None) -> bool:
         """Blocks this thread until a lock is released; False after the timeout.
 
-        Raises:
-            RuntimeError: The loop has ended, so the lock will not be released.
+        Raises RuntimeError if the loop has ended, so the lock will not be released.
         """
         end = None if timeout is None else time.monotonic() + timeout
         period = _CHECK_PERIOD
@@ -149,11 +147,7 @@ class LoopPortal(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Checks that the loop runs.
-
-        Raises:
-            RuntimeError: It does not, so a wait for it would never end.
-        """
+        """Raises RuntimeError if the loop does not run: a wait would never end."""
 
 
 class ThreadedLoop(LoopPortal, _Base):

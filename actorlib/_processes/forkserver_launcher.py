@@ -67,10 +67,7 @@ _KILL_ROUNDS = 8
 
 
 def kill_leftovers(mark: str) -> None:
-    """Kills every process that carries a runtime's mark, on systems with ``/proc``.
-
-    This includes a running template.
-    """
+    """Kills every process and template with a runtime's mark, if there is ``/proc``."""
     start = f"{MARK_VARIABLE}={mark}:".encode()
     for _ in range(_KILL_ROUNDS):
         leftovers = [pid for pid in _processes() if _has_variable(pid, start)]

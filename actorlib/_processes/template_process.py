@@ -71,11 +71,7 @@ def begin_template(method: str, preload: Sequence[str]) -> BegunTemplate | None:
 def start_template(
     method: str, preload: Sequence[str], mark: str, descriptor: int
 ) -> subprocess.Popen[bytes]:
-    """Starts the process of a template, with its end of its socket pair.
-
-    Raises:
-        OSError: The system refuses it.
-    """
+    """Starts the process of a template, with its end of its socket pair."""
     environment = {**os.environ, MARK_VARIABLE: worker_mark(mark, 0)}
     if method == SPAWNING:
         # A fresh interpreter has to find this package before it gets sys.path.

@@ -16,12 +16,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
-from actorlib._shm.layout import (
-    BLOCK_ID_STRUCT,
-    PAGE,
-    SEGMENT_NAME_SIZE,
-    buffer_starts,
-)
+from actorlib._shm.layout import BLOCK_ID_STRUCT, PAGE, SEGMENT_NAME_SIZE, buffer_starts
 from actorlib._shm.running_calls import CELLS
 from actorlib._shm.segments import ForeignSegment, MemoryBudget, Segment
 from actorlib._shm.store import SegmentStore
@@ -215,13 +210,9 @@ class SharedMemory:
             )
 
     def share(self, payload: Sequence[Buffer]) -> SharedPayload | None:
-        """Copies a payload into a block.
+        """Copies a payload into a block; None if it is small, or without room.
 
-        Returns:
-            Its location; None if it is small, or if there is no room.
-
-        Raises:
-            ObjectStoreFullError: There is no room, and ``spills`` is False.
+        Raises ObjectStoreFullError if there is no room and ``spills`` is False.
         """
         store = self._store
         if store is None:
@@ -254,8 +245,7 @@ class SharedMemory:
     def free(self, block: bytes) -> None:
         """Frees a block of this process that no other process holds.
 
-        Raises:
-            ProtocolError: This process has no such block.
+        Raises ProtocolError if this process has no such block.
         """
         if (
             self._store is None
@@ -309,10 +299,9 @@ class SharedMemory:
         return cells
 
     def call_cells(self) -> memoryview | list[int] | None:
-        """Returns the cells in which this process records its calls; they outlive it.
+        """Returns the cells for the calls of this process, which outlive it.
 
-        Returns:
-            See ``running_calls``; None if other processes could not read them.
+        None if other processes could not read them; see ``running_calls``.
         """
         if self.budget is None:
             return self._local_call_cells
@@ -322,11 +311,7 @@ class SharedMemory:
             return None
 
     def payload_at(self, location: dict[Any, Any]) -> SharedPayload:
-        """Returns the payload at a location; see ``SharedPayload.location``.
-
-        Raises:
-            ProtocolError: There is no such place.
-        """
+        """Returns the payload at a location, or raises ProtocolError."""
         no_item: tuple[Any, Any] = (None, None)
         block, listed = next(iter(location.items()), no_item)
         sizes = cast("tuple[Any, ...]", listed) if type(listed) is tuple else ()

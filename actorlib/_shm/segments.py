@@ -105,11 +105,7 @@ class Segment:
             self.give_back(end, self.top)
 
     def give_back(self, start: int, end: int) -> bool:
-        """Returns the memory between two positions, where no block lies, to the system.
-
-        Returns:
-            False if the system cannot free it.
-        """
+        """Returns memory without a block to the system; False if that fails."""
         if not free_pages(self.address + start, end - start):
             return False
         missing = [*_without(self._missing, start, end), (start, end)]
@@ -248,11 +244,7 @@ class MemoryBudget:
         self._admitted = 0
 
     def call_cells(self) -> memoryview:
-        """Returns the cells of this process for its calls, which outlive the process.
-
-        Raises:
-            OSError: The system has no addresses left.
-        """
+        """Returns the cells of this process for its calls, which outlive it."""
         place = self._slot * _ROW
         page, inside = place // _PAGE * _PAGE, place % _PAGE
         view = memoryview(mmap.mmap(self.fd, _PAGE, offset=self.CALL_CELLS + page))
@@ -263,10 +255,9 @@ class MemoryBudget:
         return memoryview(data).cast("Q").tolist()
 
     def set_touched(self, touched: int) -> bool:
-        """Writes how many bytes this process has touched, if that is within the limit.
+        """Writes how many bytes this process has touched.
 
-        Returns:
-            False if all processes together would exceed the limit: nothing was changed.
+        Returns False, and changes nothing, if all together would exceed the limit.
         """
         before, self._touched = self._touched, touched
         self._write(self._slot, touched)
@@ -302,9 +293,7 @@ class MemoryBudget:
     def used(self) -> int:
         """Returns the bytes that all processes have touched.
 
-        Raises:
-            ProtocolError: The slots are invalid: a process has written where it should
-                not.
+        Raises ProtocolError if a process has written where it should not.
         """
         slots = self.slots()
         most = max(slots)

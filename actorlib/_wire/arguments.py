@@ -442,11 +442,7 @@ class Arguments:
             ), borrowed or None
 
     def _value(self, place: int | str, ref: ObjectRef[Any]) -> object:
-        """Returns the value of a ref for pickle.
-
-        Raises:
-            Exception: The error of the ref, with a note that names the argument.
-        """
+        """Returns the value of a ref, or raises its error and names the argument."""
         if ref.cancelled():
             label = argument_label(place, self._where)
             raise TaskCancelledError(f"a ref given as {label} was cancelled")

@@ -176,12 +176,8 @@ class AsyncChannel:
         """Writes and reads once in the place of the loop, whose thread is blocked.
 
         ``read`` reads the objects in ``others``, by their descriptors, meanwhile.
-
-        Returns:
-            False if there was nothing to do within ``timeout`` seconds.
-
-        Raises:
-            EOFError: This end is closed.
+        Returns False if there was nothing to do within the timeout. Raises EOFError if
+        this end is closed.
         """
         if self.is_open:
             self._flush()

@@ -140,11 +140,7 @@ class BlockingChannel:
             self._write_lock.release()
 
     def offer(self, frame: Frame) -> bool:
-        """Sends a frame if that does not block; returns whether it was sent.
-
-        Args:
-            frame: A frame of at most a few KiB.
-        """
+        """Sends a frame of a few KiB; False if that would block."""
         # This thread may hold it, if it runs a destructor.
         if not self._write_lock.acquire(blocking=False):
             return False

@@ -221,8 +221,7 @@ class FrameDecoder:
     def feed(self, data: Buffer) -> list[Frame]:
         """Decodes the next bytes; returns the frames that they complete, in order.
 
-        Raises:
-            ProtocolError: The bytes are not frames.
+        Raises ProtocolError if the bytes are not frames.
         """
         try:
             if self._incomplete is not None:

@@ -35,12 +35,7 @@ from actorlib._futures.object_ref import IMMUTABLE, ObjectRef
 from actorlib._options.interface import NO_METHODS
 from actorlib._shm.memory import SharedPayload
 from actorlib._wire.messages import CANCELLED, DIED, RESULT
-from actorlib._wire.serialization import (
-    decode,
-    dump,
-    encode,
-    one_line,
-)
+from actorlib._wire.serialization import decode, dump, encode, one_line
 from actorlib.exceptions import (
     RemoteTraceback,
     SerializationError,
@@ -137,9 +132,8 @@ def kept_with(
 ) -> KeptValue | None:
     """Returns the kept value of a ref, for the value of a payload.
 
-    Returns:
-        None for an immutable value, unless it lies in shared memory: it is sent on from
-        there without a copy.
+    None for an immutable value, unless it lies in shared memory: it is sent on from
+    there without a copy.
     """
     own = b""
     if type(payload) is SharedPayload:
@@ -253,9 +247,6 @@ def exception_of(
 
     The summary of a cancelled call is the reason, if known. The payload is empty if
     there was no exception, or if it could not be pickled.
-
-    Raises:
-        KeyboardInterrupt: The user pressed Ctrl-C while it was loaded.
     """
     if kind == CANCELLED and not payload:
         return TaskCancelledError(summary or "the call was cancelled")

@@ -242,24 +242,17 @@ class SegmentSharing:
         return False
 
     def hand_over_link(self, name: int, fd: int) -> Frame | None:
-        """Sends a worker its end of a link, by its key in ``links`` of the worker.
+        """Sends a worker its end of a link, by its key in ``links``.
 
-        The caller still closes the end here.
-
-        Returns:
-            The frame that has to be sent next on the pipe; None if the end was not
-            sent.
+        The caller still closes the end here. Returns the frame to send next on the
+        pipe; None if the end was not sent.
         """
         if self._fd_socket is None or not self._fd_socket.send(fd):
             return None
         return ({"link": name},)
 
     def payload_at(self, location: dict[Any, Any]) -> SharedPayload:
-        """Returns the payload at the location in a table.
-
-        Raises:
-            ProtocolError: There is no such place.
-        """
+        """Returns the payload at the location in a table."""
         for block in location:
             if block[:SEGMENT_NAME_SIZE] not in self.known_segments:
                 raise ProtocolError(
@@ -268,11 +261,7 @@ class SegmentSharing:
         return self.memory.payload_at(location)
 
     def take_table(self, table: dict[str, Any]) -> None:
-        """Processes a table about the memory itself.
-
-        Raises:
-            ProtocolError: It is malformed, or not allowed.
-        """
+        """Processes a table about the memory; ProtocolError if it is not allowed."""
         match table:
             case {"free": bytes(block)} if self._prefix is None:  # the usual case
                 self.memory.free(block)
@@ -350,14 +339,7 @@ class SegmentSharing:
 
 
 def _send_read_only(side: FdSocket, fd: int) -> bool:
-    """Sends a descriptor of the same file that can only read it.
-
-    Returns:
-        False if there is no room for it in transit.
-
-    Raises:
-        OSError: This process may not open more files.
-    """
+    """Sends a read-only descriptor of the same file; False without room in transit."""
     readable = read_only_fd(fd)
     try:
         return side.send(readable)

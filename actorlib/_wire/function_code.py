@@ -63,11 +63,7 @@ class ClassDefinitions:
         )
 
     def of(self, name: str, source: object, sent: object) -> ClassDefinition:
-        """Returns the pickled class of an actor: ``sent``, cached by ``source``.
-
-        Raises:
-            SerializationError: It cannot be sent; see ``_pickle``.
-        """
+        """Returns the pickled class of an actor: ``sent``, cached by ``source``."""
         definition = self._definitions.get(source)
         if definition is None:
             pickled = _pickle(self._engine, f"the actor class {name}", sent, sent)

@@ -31,11 +31,7 @@ _SINGLE_READS = 8
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
-    """Creates both ends of a link.
-
-    Raises:
-        OSError: There are no more files, or the system has no such sockets.
-    """
+    """Creates both ends of a link; raises OSError if the system cannot."""
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in ends:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
@@ -85,10 +81,7 @@ class PeerSocket:
         return type(data) is bytes and self._send_message(data)
 
     def gather(self, frame: Frame) -> list[Frame]:
-        """Keeps a frame for the next ``flush``; returns the frames without room.
-
-        If many are waiting, it sends them now.
-        """
+        """Keeps a frame for ``flush``, or flushes; returns frames without room."""
         data = encode(frame)
         if type(data) is not bytes or len(data) > _BURST:
             rest = self.flush()

@@ -139,12 +139,9 @@ def join_plain_call(args: Sequence[object], encoded: Mapping[int, object]) -> by
 
 
 def encode_array_call(args: tuple[object, ...]) -> Payload | None:
-    """Encodes arrays and long bytes among plain positional arguments of a call.
+    """Encodes arrays and long bytes among plain arguments; None for all others.
 
     They contain no handles or refs, so the caller has no references to collect.
-
-    Returns:
-        None if there are none, or if there are other values.
     """
     return _pack_arrays(args, are_arguments=True)
 

@@ -71,9 +71,10 @@ class FieldType(NamedTuple):
 
 
 def check_frame(frame: Frame, prefix: bytes) -> tuple[bytes, ...]:
-    """Checks a frame from a worker, and returns its borrowed references.
+    """Checks a frame from a worker whose ids begin with ``prefix``.
 
-    ``prefix`` begins the ids that this worker makes.
+    Returns:
+        The borrowed references of the frame.
 
     Raises:
         ProtocolError: The frame is invalid; the message names the field.

@@ -138,9 +138,9 @@ def serve_function_of(
 ) -> Callable[[Start, BlockingChannel], None]:
     """Returns the ``serve`` function of the executor of a worker.
 
-    It raises the reason of the worker's end: EOFError if the owner is gone, SystemExit
-    if the constructor raised, which the owner knows, or an error of the user's code
-    that is not an ``Exception``.
+    The function raises the reason of the worker's end: EOFError if the owner is gone,
+    SystemExit if the constructor raised, which the owner knows, or an error of the
+    user's code that is not an ``Exception``.
 
     ``make_loop`` creates its event loop if it needs one; None for the usual loop.
     """

@@ -105,11 +105,7 @@ class WorkerFeatures:
         self._recorder: Any = None
 
     def switch(self, frame: Frame) -> RunEvents | None:
-        """Attaches the feature of an OBSERVE or a RECORD, or switches it off.
-
-        Returns:
-            The new value of ``WorkerEngine.events``.
-        """
+        """Attaches or detaches a feature; returns ``WorkerEngine.events``."""
         (self._observe if frame[0] == OBSERVE else self._record)(*frame[1:])
         events = self.events
         return None if events.recorder is None and events.observer is None else events

@@ -36,10 +36,7 @@ _MOST_READS = 8
 
 
 def watch(pid: int) -> int | None:
-    """Opens a descriptor that becomes readable when the parent process ends.
-
-    Returns None if the kernel has no such descriptors, or the parent has ended.
-    """
+    """Opens a descriptor that becomes readable when the parent ends, if it can."""
     try:
         descriptor = os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -126,22 +123,18 @@ def children() -> list[int]:
     The kernel may skip some while others end (proc(5)), so the list is read until two
     reads agree.
     """
-    latest: list[int] | None = None
+    me = os.getpid()
+    pids: list[int] | None = None
     for _ in range(_MOST_READS):
-        pids = _children()
+        latest = pids
+        try:
+            with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as listed:  # noqa: PTH123  # no pathlib in the template
+                pids = [int(pid) for pid in listed.read().split()]
+        except OSError:
+            return []
         if pids == latest:
             break
-        latest = pids
-    return latest or []
-
-
-def _children() -> list[int]:
-    me = os.getpid()
-    try:
-        with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as children:  # noqa: PTH123  # no pathlib in the template
-            return [int(pid) for pid in children.read().split()]
-    except OSError:
-        return []
+    return pids or []
 
 
 def mark_of(pid: int) -> str:

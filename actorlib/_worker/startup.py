@@ -116,9 +116,6 @@ class ExecutorThreads:
     def __init__(self) -> None:
         self._threads: list[threading.Thread] = []
 
-    def __len__(self) -> int:
-        return len(self._threads)
-
     def start(
         self, name: str, work: Callable[..., object], *args: object
     ) -> threading.Thread:
@@ -140,7 +137,6 @@ class Start:
     """The content of the START frame of a worker.
 
     Attributes:
-        context: Creates the actor's runtime context from its process.
         source: The pickled class.
         borrowed: The references in the class and the arguments.
         arguments: The arguments of the constructor.
@@ -148,7 +144,6 @@ class Start:
 
     config: ActorConfig
     label: Label
-    context: partial[RuntimeContext]
     threads: ExecutorThreads
     source: bytes
     borrowed: tuple[ActorId, ...] | None
@@ -156,11 +151,7 @@ class Start:
 
 
 def read_start(frame: Frame) -> Start:
-    """Reads the first frame.
-
-    Raises:
-        ProtocolError: It is not a START frame.
-    """
+    """Reads the first frame; raises ProtocolError if it is not a START frame."""
     if frame[0] != START:
         raise ProtocolError(f"a worker's first frame is START, not kind {frame[0]}")
     _, values, source, borrowed, arguments = frame
@@ -168,7 +159,6 @@ def read_start(frame: Frame) -> Start:
     return Start(
         config=config,
         label=Label(config.class_name, config.name),
-        context=partial(_context_of, config),
         threads=ExecutorThreads(),
         source=source,
         borrowed=borrowed,
@@ -176,10 +166,11 @@ def read_start(frame: Frame) -> Start:
     )
 
 
-def _context_of(config: ActorConfig, *, process: CallLookup) -> RuntimeContext:
+def context_of(config: ActorConfig, process: CallLookup) -> RuntimeContext:
+    """Creates the runtime context of a worker, or of an attached program."""
     from actorlib._core.runtime_context import RuntimeContext  # noqa: PLC0415  # on demand
 
-    is_actor = not config.runs_functions
+    is_actor = bool(config.class_name) and not config.runs_functions
     group = config.placement_group
     return RuntimeContext(
         process=process,

@@ -137,7 +137,7 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
         )
         self.actor_loop = ActorLoop(client, self._main)
         client.inbox.receive = self._receive_from_link
-        client.on_leave = self._begin_to_leave
+        client.on_leave = lambda: self._start_background(self._leave_actor())
         client.is_call_cancelled = self._was_cancelled
         self._gates = Gates(
             start.config.limits or {"": LOOPED_LIMIT},
@@ -354,15 +354,13 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
         await self._channel.drain()
         end_now()
 
-    def _begin_to_leave(self) -> None:
-        self._start_background(self._leave_actor(self._start.config.grace))
-
-    async def _leave_actor(self, grace: float) -> None:
+    async def _leave_actor(self) -> None:
         """Ends the actor at its own request: running calls get a grace period."""
         for waiting in self._gates.clear():
             self._client.discard(waiting)
             self._channel.send((LEAVE, waiting[1]))
         with contextlib.suppress(TimeoutError):
+            grace = self._start.config.grace
             await asyncio.wait_for(self._until(self._is_idle), grace)
         self.actor_loop.end(ActorExit())  # finish() cancels calls that still run
 

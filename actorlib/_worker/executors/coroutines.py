@@ -43,25 +43,13 @@ from actorlib._core.engine import ActorExit
 from actorlib._futures.object_ref import end_wait
 from actorlib._options.interface import bind_method
 from actorlib._wire.codec import pack
-from actorlib._wire.messages import (
-    CALL,
-    CALL_SCALARS,
-    CALL_WITH,
-    RESULT_SCALAR,
-    Frame,
-)
+from actorlib._wire.messages import CALL, CALL_SCALARS, CALL_WITH, RESULT_SCALAR, Frame
 from actorlib._worker.executors import invoke
 from actorlib._worker.executors.generators import CUT_OFF, nbytes_of
 from actorlib._worker.executors.invoke import begin_run, start_async
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        Callable,
-        Coroutine,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
     from contextvars import Context
 
     from actorlib._worker.executors.actor_loop import ActorLoop, MethodLoop

@@ -143,11 +143,11 @@ class OutgoingStreams:
             self._wake(stream.wake_frame)
         return True
 
-    def end_all(self, why: str = CANCELLED) -> None:
+    def end_all(self) -> None:
         """Ends every stream at its next item: the owner is gone."""
         with self._lock:
             for stream in self._open.values():
-                stream.end_reason = stream.end_reason or why
+                stream.end_reason = stream.end_reason or CANCELLED
 
     def stalled(self) -> list[int]:
         """Returns the streams whose readers have taken no item since the last check."""

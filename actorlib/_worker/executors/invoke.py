@@ -44,12 +44,7 @@ from actorlib._worker.executors.generators import nbytes_of
 from actorlib.exceptions import ObjectStoreFullError, SerializationError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Coroutine,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from actorlib._base.ids import CountedId
     from actorlib._shm.memory import Payload
@@ -76,8 +71,7 @@ _READ_MASK = 0x3F
 def result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame:
     """Encodes the value of a method, or the reason why it cannot be sent.
 
-    Raises:
-        ActorExit: The method has ended the actor.
+    Raises ActorExit if the method has ended the actor.
     """
     if engine.is_over:
         engine.check_over(call)
@@ -167,11 +161,7 @@ def _unsendable(
 
 
 def failure(engine: WorkerEngine, call: int, error: BaseException, where: str) -> Frame:
-    """Encodes the error of a method.
-
-    Raises:
-        SystemExit: It is the error, or the method has ended the actor: no answer.
-    """
+    """Encodes the error of a method; raises SystemExit if the actor ends instead."""
     if engine.is_over:
         engine.check_over(call, error)
     if isinstance(error, SystemExit):
@@ -237,14 +227,8 @@ def begin_run(
 ) -> tuple[Sequence[Any], dict[str, Any], CallRun | None]:
     """Loads the arguments of a call, and begins its run.
 
-    The context is that of its code; None for the context of this thread.
-
-    Returns:
-        The positional and the keyword arguments, and the run, which is None without a
-        consumer of events.
-
-    Raises:
-        Exception: An argument, or the value of a context variable, cannot be loaded.
+    The context is that of its code; None for the context of this thread. Without a
+    consumer of events there is no run, and None is returned for it.
     """
     events = engine.events
     run_in: Any = operator.call if context is None else context.run
@@ -388,13 +372,9 @@ class CallExecutor(ABC, Generic[E]):
     def execute(self, frame: Frame) -> bool:
         """Runs a call to its end, or a stream until its reader is behind.
 
-        The frame is the call, or wakes the stream.
-
-        Returns:
-            False if the call was refused, because it is late or was cancelled.
-
-        Raises:
-            SystemExit: The call has ended the actor, and has no answer.
+        The frame is the call, or wakes the stream. Returns False if the call was
+        refused, because it is late or was cancelled. Raises SystemExit if it has ended
+        the actor: it has no answer.
         """
         call, name = frame[1], frame[2]
         headers = None
@@ -487,12 +467,7 @@ class CallExecutor(ABC, Generic[E]):
             noted.end(call)
 
     def _run_stream(self, frame: Frame) -> bool:
-        """Begins a stream, or resumes one that was woken.
-
-        Returns:
-            Whether the stream has ended, and its last frame is sent. If not, it is to
-            be paused.
-        """
+        """Begins or resumes a stream; returns False if it is to be paused."""
         _, call, name, _, headers, _ = frame
         is_new = frame[0] != STREAM_ACK
         label = name if self._label_of is None else self._label_of(name)

@@ -56,12 +56,9 @@ class RunObserver(Protocol):
     def started(
         self, name: str, headers: Mapping[str, Any], context: Context | None
     ) -> Callable[[Status, str, float, float], None] | None:
-        """Observes the start of a call's code.
+        """Observes the start of a call's code, in a context or in that of the thread.
 
-        Args:
-            name: The method, or the function with its number before it.
-            headers: The headers of the call.
-            context: The context of the code; None for the context of the thread.
+        ``name`` is the method, or the function with its number before it.
 
         Returns:
             A function for the end, which gets the status, the class of the error, the

@@ -18,13 +18,7 @@ from actorlib._base.ids import LINKED
 from actorlib._core.current_call import running
 from actorlib._core.engine import ActorExit, set_engine
 from actorlib._shm.running_calls import ALONE, HIGHEST
-from actorlib._wire.messages import (
-    CALL,
-    CALL_WITH,
-    STOP,
-    STREAM_ACK,
-    Frame,
-)
+from actorlib._wire.messages import CALL, CALL_WITH, STOP, STREAM_ACK, Frame
 from actorlib._worker.executors.generators import is_stream
 from actorlib._worker.executors.invoke import CallExecutor, MethodTiming
 from actorlib._worker.requests.client import OwnerClient

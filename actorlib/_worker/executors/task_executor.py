@@ -422,11 +422,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         return self.current in self._inbox.cancelled
 
     def stop_if_cancelled(self) -> None:
-        """Stops the function that runs on this thread if its call was cancelled.
-
-        Raises:
-            KeyboardInterrupt: It was cancelled; once for each call.
-        """
+        """Raises KeyboardInterrupt here, once, if the call that runs was cancelled."""
         if self.current and self.is_cancelled():
             self.current = 0
             raise KeyboardInterrupt("the call was cancelled")

@@ -364,8 +364,7 @@ class OutgoingLinks:
     def answered(self, frame: Frame) -> Frame:
         """Records an answer over a link, or to a call that went over one.
 
-        Returns:
-            The answer with this worker's own number of the call.
+        Returns the answer with this worker's own number of the call.
         """
         call = frame[1] - self._base
         if self._over(call) is None:

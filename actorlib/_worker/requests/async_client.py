@@ -267,10 +267,7 @@ class AsyncOwnerClient(OwnerClient):
         self._collecting: _Collecting | None = None
 
     def flush(self) -> None:
-        """Sends frames that wait for the end of this turn of the loop.
-
-        On other threads no frame waits for that.
-        """
+        """Sends frames that wait for this turn's end; other threads have none."""
         if threading.get_ident() == self.inbox.thread:
             self._flush_links()
             self.channel.push()

@@ -137,7 +137,6 @@ class OwnerClient(Engine):
     ) -> None:
         self.memory = pipe.memory
         self._config = start.config
-        self._new_context = start.context
         self.inbox = inbox
         # The only thread that runs methods, if there is only one.
         self._method_thread: int | None = threading.get_ident()
@@ -176,7 +175,9 @@ class OwnerClient(Engine):
 
         @lazy
         def context(self) -> RuntimeContext:
-            return self._new_context(process=self)
+            from actorlib._worker.startup import context_of
+
+            return context_of(self._config, self)
 
         @lazy
         def pending(self) -> PendingCalls:

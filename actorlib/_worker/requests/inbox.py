@@ -100,8 +100,7 @@ class Inbox(ABC):
     def _pull(self, until: Callable[[], bool], seconds: float | None) -> bool:
         """Reads once, with the turn; False if nothing arrived in that time.
 
-        Raises:
-            EOFError: The owner is gone.
+        Raises EOFError if the owner is gone.
         """
 
     @abstractmethod
@@ -244,10 +243,7 @@ class Inbox(ABC):
                 self._deferring.release()
 
     def take_interrupts(self) -> None:
-        """Interrupts methods in the middle from now on, on this thread.
-
-        It is the main thread of its process, and runs all methods.
-        """
+        """Interrupts methods from now on, all of which run on this main thread."""
         from actorlib._worker.executors.interrupt_signal import (  # noqa: PLC0415  # not inline
             InterruptSignal,
             is_below_method,
@@ -276,11 +272,7 @@ class Inbox(ABC):
             self.stop_if_interrupted()
 
     def stop_if_interrupted(self) -> None:
-        """Stops the method of this thread if it is to be interrupted.
-
-        Raises:
-            KeyboardInterrupt: It is to be interrupted; once for each call.
-        """
+        """Raises KeyboardInterrupt, once, if the method here is to be interrupted."""
         call = running.get()
         if call is not None and call[0] in self.interrupted:
             self.interrupted.discard(call[0])

@@ -54,10 +54,9 @@ class LocalRefCount:
                 self._borrowed[actor] = self._borrowed.get(actor, 0) + 1
 
     def arrived(self, actors: Iterable[CountedId]) -> None:
-        """Counts the references of a frame, and holds them.
+        """Counts and holds the references of a frame, under one lock.
 
-        Both under one lock, so that a release on another thread is not the last one
-        meanwhile.
+        Otherwise a release on another thread could be the last one meanwhile.
         """
         holders, borrowed = self._holders, self._borrowed
         with self._lock:

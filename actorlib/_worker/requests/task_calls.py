@@ -109,10 +109,7 @@ class TaskCalls:
     def _register(self, spec: FunctionSpec) -> _Registered:
         """Registers a function with the owner, and describes its calls.
 
-        Raises:
-            SerializationError: The function cannot be sent.
-            UnsupportedOptionError: It requests variables or a directory, but there are
-                no processes; or it requests a callback in this process.
+        Raises UnsupportedOptionError if it requests what this process cannot provide.
         """
         if self._is_inline:
             refuse_env(spec.options.runtime_env)

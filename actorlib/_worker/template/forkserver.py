@@ -260,11 +260,7 @@ class Template:
         _signal.pthread_sigmask(_SIG_SETMASK, ())
 
     def _wait(self, seconds: float | None) -> list[int]:
-        """Waits for an event, and reaps children that have ended.
-
-        Returns:
-            The descriptors that are ready; empty after the limit.
-        """
+        """Reaps children that have ended; returns the descriptors that are ready."""
         if self._workers or has_children():
             seconds = min(
                 _CHECK_INTERVAL if seconds is None else seconds, _CHECK_INTERVAL

@@ -91,10 +91,8 @@ def configured_threads(environ: Mapping[str, str]) -> int:
 def openblas_of(library: Any) -> OpenBlas | None:
     """Returns the functions of a loaded OpenBLAS.
 
-    Their names have a prefix and a suffix if several builds may be in one process.
-
-    Returns:
-        None if it is another library, or if its threads are those of OpenMP.
+    Their names have a prefix and a suffix if several builds may be in one process. None
+    if it is another library, or if its threads are those of OpenMP.
     """
     for before, behind in itertools.product(("scipy_", ""), ("64_", "")):
         with suppress(AttributeError):
