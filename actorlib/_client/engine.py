@@ -167,7 +167,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
             self._portal.hide_refs()
         return super().call(callee, args, kwargs)
 
-    def stop(self, call: int, *, recursive: bool) -> bool:
+    def stop(self, call: int, *, recursive: bool = True) -> bool:
         """Cancels a call whose end is awaited; see OwnerClient.
 
         The refs of programs are cancelled at that end, like tasks; see ObjectRef.

@@ -42,16 +42,12 @@ from actorlib._processes.fd_limit import FdLimit
 from actorlib._processes.launcher import ProcessExit
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._worker.__main__ import exit_code_of, serve_function_of
-
-# The executors are imported here, and not by the threads of the first actors. pytest
-# rewrites the modules of its plugins when they are imported, and two threads that do
-# this at once fail on Python 3.11: "AST constructor recursion depth mismatch".
 from actorlib._worker.executors import (
-    async_executor,  # noqa: F401
-    async_functions,  # noqa: F401
-    serial_executor,  # noqa: F401
-    task_executor,  # noqa: F401
-    threaded_executor,  # noqa: F401
+    async_executor,
+    async_functions,
+    serial_executor,
+    task_executor,
+    threaded_executor,
 )
 from actorlib._worker.executors.group_loops import close
 from actorlib._worker.startup import ExecutorThreads, read_start
@@ -63,6 +59,14 @@ if TYPE_CHECKING:
     from actorlib._worker.startup import Start
 
 _log = logging.getLogger("actorlib")
+
+# The executors are imported here, and not by the threads of the first actors. pytest
+# rewrites the modules of its plugins when they are imported, and two threads that do
+# this at once fail on Python 3.11: "AST constructor recursion depth mismatch".
+_EXECUTORS = (
+    *(async_executor, async_functions, serial_executor),
+    *(task_executor, threaded_executor),
+)
 
 _DESCRIPTORS = 8
 """Descriptors of one actor at most: both ends of its pipe, and those of a uvloop."""

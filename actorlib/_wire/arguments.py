@@ -14,7 +14,7 @@ from __future__ import annotations
 import pickle
 import traceback
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, final
+from typing import TYPE_CHECKING, Any, Protocol, cast, final
 
 from actorlib._core.engine import (
     Engine,
@@ -35,6 +35,7 @@ from actorlib._wire.errors import (
 )
 from actorlib._wire.messages import CALL_DEFERRED, DIED, FAILURE, RESULT
 from actorlib._wire.serialization import (
+    Reduced,
     decode,
     encode,
     encode_array_call,
@@ -57,20 +58,8 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 
-class PickledHandle(NamedTuple):
-    """Pickles a handle, which arrives as a HandlePin and is a borrowed reference."""
-
-    actor_id: ActorId
-    interface: Interface
-    name: str | None
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _load_handle, tuple(self)
-
-
-def _load_handle(
-    actor_id: ActorId, interface: Interface, name: str | None
-) -> HandlePin:
+def load_handle(actor_id: ActorId, interface: Interface, name: str | None) -> HandlePin:
+    """Returns the pin of a handle that has come, which is a borrowed reference."""
     return HandlePin(current_engine(), actor_id, interface, name)
 
 
@@ -87,7 +76,7 @@ class EncodedValue:
         self,
         engine: SendingEngine,
         payload: Payload,
-        borrowed: Collection[CountedId] | None,
+        borrowed: Collection[Any] | None,
     ) -> None:
         self._engine = engine
         self.payload = payload
@@ -107,29 +96,12 @@ class EncodedValue:
         return decode, (payload,)
 
 
-class FilledArguments:
-    """Puts the values of refs into the holes of arguments that were encoded earlier."""
-
-    def __init__(
-        self,
-        arguments: EncodedValue,
-        places: Sequence[int | str],
-        values: Sequence[object],
-    ) -> None:
-        self._parts = (arguments, places, values)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _fill_holes, self._parts
-
-
 def value_to_send(engine: SendingEngine, ref: ObjectRef[Any]) -> object:
     """Returns the value of a ref for pickle, without encoding it again if possible."""
-    kept = ref.kept_value
-    if kept is None:
+    kept_value = ref.kept_value
+    if kept_value is None:
         return ref.result()  # it raises the ref's error
-    payload: Any
-    borrowed: Any
-    payload, borrowed, *_ = kept
+    payload, borrowed, *_ = kept_value
     return payload() if callable(payload) else EncodedValue(engine, payload, borrowed)
 
 
@@ -431,7 +403,8 @@ class Arguments:
             # References in the other arguments are counted again, now for this payload.
             others = EncodedValue(engine, self._payload, self.borrowed)
             try:
-                payload = encode(FilledArguments(others, self._places, values))
+                # The values of refs are put into arguments that were encoded earlier.
+                payload = encode(Reduced(_fill_holes, others, self._places, values))
             except Exception as error:
                 named = zip(self._places, values, strict=True)
                 raise SerializationError(

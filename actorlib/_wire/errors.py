@@ -35,7 +35,7 @@ from actorlib._futures.object_ref import IMMUTABLE, ObjectRef
 from actorlib._options.interface import NO_METHODS
 from actorlib._shm.memory import SharedPayload
 from actorlib._wire.messages import CANCELLED, DIED, RESULT
-from actorlib._wire.serialization import decode, dump, encode, one_line
+from actorlib._wire.serialization import Reduced, decode, dump, encode, one_line
 from actorlib.exceptions import (
     RemoteTraceback,
     SerializationError,
@@ -116,13 +116,13 @@ def load_result(
         if type(payload) is SharedPayload:
             payload.hold()  # first, so that the loaded value shares that view
         value = decode(payload)
-        kept = kept_with(value, payload, borrowed)
+        kept_value = kept_with(value, payload, borrowed)
     except BaseException as error:  # noqa: BLE001  # loading runs the user's code
         fail_to_load(future, error)
     else:
         if not future.done():
-            if kept is not None and isinstance(future, ObjectRef):
-                cast("ObjectRef[Any]", future).set_result(value, kept)
+            if kept_value is not None and isinstance(future, ObjectRef):
+                cast("ObjectRef[Any]", future).set_result(value, kept_value)
             else:
                 future.set_result(value)
 
@@ -289,7 +289,10 @@ def encode_exception(
         with contextlib.suppress(Exception):  # the user's classes may forbid anything
             return encode(_SentChunk(chunk))
         return encode(_SentChunk(chunk.without_unsendable("", encode)))
-    for make in (lambda: error, lambda: _ExceptionParts(error)):
+    for make in (
+        lambda: error,
+        lambda: Reduced(rebuild_exception, *exception_parts(error)),
+    ):
         try:
             payload = encode(make())
             if type(decode(payload)) is type(error):
@@ -394,16 +397,6 @@ def dump_exception(error: BaseException) -> bytes:
     return dump(task_error(None, one_line(error), text, ""))
 
 
-class _ExceptionParts:
-    """Pickles an exception in parts, to be made again without its constructor."""
-
-    def __init__(self, error: BaseException) -> None:
-        self._parts = exception_parts(error)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return rebuild_exception, self._parts
-
-
 def traceback_of(error: BaseException) -> str:
     """Formats the traceback of a user's error, without our frames above it."""
     if type(error) in (TypeError, ValueError) and str(error).endswith(_READ_ONLY):
@@ -442,9 +435,9 @@ def clear_locals(error: BaseException) -> None:
     it.
     """
     following: BaseException | None = error
-    seen: set[int] = set()
-    while following is not None and id(following) not in seen:
-        seen.add(id(following))
+    ids: set[int] = set()
+    while following is not None and id(following) not in ids:
+        ids.add(id(following))
         traceback.clear_frames(following.__traceback__)
         following = following.__cause__ or following.__context__
 

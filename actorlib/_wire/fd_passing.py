@@ -200,7 +200,7 @@ class SegmentSharing:
 
     def _unknown_segments(self, frame: Frame) -> list[bytes]:
         """Lists the segments of its borrowed blocks that the other side lacks."""
-        known = self.known_segments
+        shared = self.known_segments
         unknown: list[bytes] = []
         for field in frame[1:-1]:
             if type(field) is not list and type(field) is not tuple:
@@ -208,7 +208,7 @@ class SegmentSharing:
             for reference in cast("list[object]", field):
                 if (
                     type(reference) is bytes
-                    and (name := reference[:SEGMENT_NAME_SIZE]) not in known
+                    and (name := reference[:SEGMENT_NAME_SIZE]) not in shared
                     and kind_of(reference) == BLOCK_KIND
                     and name not in unknown
                 ):

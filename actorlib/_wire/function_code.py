@@ -99,17 +99,8 @@ def _pickle(
             ) from error
 
 
-class PickledFunction:
-    """Puts a pickled function into a payload; it arrives as the function."""
-
-    def __init__(self, source: bytes) -> None:
-        self._source = source
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _load, (self._source,)
-
-
-def _load(source: bytes) -> Callable[..., Any]:
+def load_function(source: bytes) -> Callable[..., Any]:
+    """Loads a function; one that cannot be loaded raises the error when called."""
     try:
         function = decode(source)
     except Exception as error:  # noqa: BLE001  # the user's modules: every call of it raises the error

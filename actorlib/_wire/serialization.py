@@ -479,22 +479,22 @@ class _WholePickler(_DeferringPickler):
     dispatch_table: ClassVar[Any] = ChainMap[Any, Any](_OWN, REDUCERS, _cloudpickles)
 
 
-class _Long:
-    """Wraps long bytes, which are sent outside of the pickle."""
+class Reduced:
+    """Pickles as a call of a function, and arrives as the value of that call."""
 
-    __slots__ = ("data",)
+    __slots__ = ("_reduced",)
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, function: Callable[..., object], *args: object) -> None:
+        self._reduced = function, args
 
     def __reduce__(self) -> tuple[object, ...]:
-        return bytes, (pickle.PickleBuffer(self.data),)
+        return self._reduced
 
 
 def _wrap_long_bytes(value: object) -> object:
     """Makes pickle send long bytes as a buffer, which it would copy otherwise."""
     if type(value) is bytes and len(value) >= LARGE:
-        return _Long(value)
+        return Reduced(bytes, pickle.PickleBuffer(value))
     return value
 
 

@@ -230,13 +230,13 @@ def _are_variables(value: Any) -> bool:
 
 
 def _is_observed(value: Any) -> bool:
-    number, caller, made, carrier = _items(value, 4)
+    number, caller, call_time, carrier = _items(value, 4)
     return (
         type(number) is int
         and 0 < number < _MOST
         and type(caller) is bytes
         and len(caller) in (0, ID_SIZE)
-        and _is_real(made)
+        and _is_real(call_time)
         and type(carrier) is dict
         and all(
             type(text) is str

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from actorlib._base.ids import CountedId
     from actorlib._core.current_call import Running
-    from actorlib._futures.object_ref import ObjectRef, ResultOwner
+    from actorlib._futures.object_ref import ObjectRef
     from actorlib._options.callee import BoundMethod
     from actorlib._shm.memory import Payload
     from actorlib._wire.messages import Frame
@@ -28,25 +28,6 @@ if TYPE_CHECKING:
 
 
 N = TypeVar("N", "ObjectRef[Any]", StreamReader)
-
-
-class AsyncResultOwner:
-    """Owns the refs of ``async def`` methods: a cancelled call is awaited to its end.
-
-    ``stop`` cancels a call, and returns True if the call is answered when it has ended.
-    The engine does everything else.
-    """
-
-    def __init__(self, engine: ResultOwner, stop: Callable[..., bool]) -> None:
-        self._stop = stop
-        self.release_if_unused = engine.release_if_unused
-        self.watch = engine.watch
-        self.wait = engine.wait
-        self.name = engine.name
-        self.travel = engine.travel
-
-    def cancel(self, call: int, *, recursive: bool = True) -> bool:
-        return self._stop(call, recursive=recursive)
 
 
 class ActorCalls:

@@ -58,11 +58,15 @@ if TYPE_CHECKING:
     from actorlib._worker.features import WorkerFeatures
     from actorlib._worker.links.incoming_links import IncomingLinks
     from actorlib._worker.links.outgoing_links import OutgoingLinks
-    from actorlib._worker.requests.actor_calls import ActorCalls, AsyncResultOwner
+    from actorlib._worker.requests.actor_calls import ActorCalls
     from actorlib._worker.requests.actor_creation import ActorCreation
     from actorlib._worker.requests.inbox import Inbox
     from actorlib._worker.requests.objects import WorkerObjects
-    from actorlib._worker.requests.pending import OrderedSender, PendingResults
+    from actorlib._worker.requests.pending import (
+        OrderedSender,
+        PendingResults,
+        RefOwner,
+    )
     from actorlib._worker.requests.placement_groups import GroupRequests
     from actorlib._worker.requests.task_calls import TaskCalls
     from actorlib._worker.startup import Start
@@ -226,10 +230,10 @@ class OwnerClient(Engine):
         return ActorCalls(self, self._results, self.outgoing_links)
 
     @lazy
-    def _async_owner(self) -> AsyncResultOwner:
-        from actorlib._worker.requests.actor_calls import AsyncResultOwner
+    def _async_owner(self) -> RefOwner:
+        from actorlib._worker.requests.pending import RefOwner
 
-        return AsyncResultOwner(self, self.stop)
+        return RefOwner(self, self.stop)
 
     @lazy
     def _objects(self) -> WorkerObjects:
@@ -500,7 +504,7 @@ class OwnerClient(Engine):
         if not self.outgoing_links.cancel(call, recursive=recursive):
             self.post((messages.CANCEL, call, recursive))
 
-    def stop(self, call: int, *, recursive: bool) -> bool:
+    def stop(self, call: int, *, recursive: bool = True) -> bool:
         """Cancels a call of an ``async def`` method; True if its end is awaited."""
         if call not in self._results or call in self.sender.deferred:
             self.cancel(call, recursive=recursive)

@@ -130,6 +130,21 @@ class PendingResults:
         return entry() if isinstance(entry, weakref.ref) else entry
 
 
+class RefOwner:
+    """Owns refs in place of the engine: cancels their calls in another way.
+
+    ``cancel`` returns True if the call is answered when it has ended.
+    """
+
+    def __init__(self, engine: ResultOwner, cancel: Callable[..., bool | None]) -> None:
+        self.cancel = cancel
+        self.release_if_unused = engine.release_if_unused
+        self.watch = engine.watch
+        self.wait = engine.wait
+        self.name = engine.name
+        self.travel = engine.travel
+
+
 class OrderedSender:
     """Sends frames about actors, each behind earlier frames that wait for arguments.
 

@@ -14,6 +14,7 @@ from actorlib._wire.call_headers import headers_of
 from actorlib._wire.function_code import pickle_function
 from actorlib._wire.messages import FORCE_CANCEL, REGISTER_FUNCTION, RUN, Frame
 from actorlib._wire.serialization import dump
+from actorlib._worker.requests.pending import RefOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,12 +31,13 @@ _Registered: TypeAlias = tuple[int, bytes]
 """The number of a function in this worker, and its description for the owner."""
 
 
-class TaskCalls:
+class TaskCalls(RefOwner):
     """Sends calls of functions; owns their refs."""
 
     def __init__(
         self, engine: WorkerEngine, results: PendingResults, *, is_inline: bool
     ) -> None:
+        super().__init__(engine, engine.cancel)
         self._engine = engine
         self._results = results
         self._is_inline = is_inline
@@ -46,13 +48,6 @@ class TaskCalls:
         self._registered: weakref.WeakKeyDictionary[FunctionSpec, _Registered] = (
             weakref.WeakKeyDictionary()
         )
-        # The engine does the rest of an owner of refs.
-        self.cancel = engine.cancel
-        self.release_if_unused = engine.release_if_unused
-        self.watch = engine.watch
-        self.wait = engine.wait
-        self.name = engine.name
-        self.travel = engine.travel
 
     def force_cancel(self, call: int, *, recursive: bool = True) -> None:
         """Cancels a call, and ends the process that runs it."""
