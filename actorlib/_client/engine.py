@@ -60,7 +60,7 @@ that shows the same in a shell, if there is one."""
 class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
     """The engine of an attached program; see RuntimeEngine. Created on its loop.
 
-    The default namespace of the names of actors is None for the runtime's.
+    ``namespace`` is the default for the names of actors; None for the runtime's.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ _KILL_ROUNDS = 8
 
 
 def kill_leftovers(mark: str) -> None:
-    """Kills every process and template with a runtime's mark, if there is ``/proc``."""
+    """Kills every process with a runtime's mark, even its template; needs ``/proc``."""
     start = f"{MARK_VARIABLE}={mark}:".encode()
     for _ in range(_KILL_ROUNDS):
         leftovers = [pid for pid in _processes() if _has_variable(pid, start)]

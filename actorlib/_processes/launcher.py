@@ -125,7 +125,10 @@ class Launcher(Protocol):
         ...
 
     def abandon(self) -> Callable[[], None]:
-        """Ends all workers of a closed loop; returns a function that awaits it."""
+        """Ends all workers when the loop is already closed.
+
+        Returns a function that blocks until no process is left.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -126,13 +126,13 @@ def children() -> list[int]:
     me = os.getpid()
     pids: list[int] | None = None
     for _ in range(_MOST_READS):
-        latest = pids
+        previous = pids
         try:
             with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as listed:  # noqa: PTH123  # no pathlib in the template
                 pids = [int(pid) for pid in listed.read().split()]
         except OSError:
             return []
-        if pids == latest:
+        if pids == previous:
             break
     return pids or []
 

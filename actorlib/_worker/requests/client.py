@@ -279,7 +279,8 @@ class OwnerClient(Engine):
             False if it was not sent, because the pipe is full.
 
         Raises:
-            EOFError: Nothing can be sent any longer. So does an OSError.
+            EOFError: Nothing can be sent any longer.
+            OSError: The same.
         """
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:

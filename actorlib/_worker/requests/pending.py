@@ -88,7 +88,10 @@ class PendingResults:
     def release_if_unused(
         self, ref: ObjectRef[Any], gone: Callable[[object], None]
     ) -> None:
-        """Holds a ref weakly from now on; its last holder's end calls ``gone``."""
+        """Holds a ref weakly from now on.
+
+        ``gone`` is called when the ref has no holder, on any thread.
+        """
         if ref.call in self._entries:
             self._entries[ref.call] = weakref.ref(ref, gone)
 

@@ -260,7 +260,7 @@ class Template:
         _signal.pthread_sigmask(_SIG_SETMASK, ())
 
     def _wait(self, seconds: float | None) -> list[int]:
-        """Reaps children that have ended; returns the descriptors that are ready."""
+        """Waits for events, and reaps children; returns the ready descriptors."""
         if self._workers or has_children():
             seconds = min(
                 _CHECK_INTERVAL if seconds is None else seconds, _CHECK_INTERVAL
