@@ -54,9 +54,11 @@ class LoopPortal(ABC):
     _thread: int
     _posted: deque[tuple[Callable[..., object], tuple[Any, ...]]]
     _is_awake: bool
+    _report_error: Callable[[dict[str, Any]], None]
 
-    def _begin(self) -> None:
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         self.refusal = ""
+        self._report_error = loop.call_exception_handler
         self._thread = threading.get_ident()
         self._posted = deque()
         self._is_awake = False
@@ -84,14 +86,12 @@ class LoopPortal(ABC):
             try:
                 callback(*args)
             except Exception as error:  # noqa: BLE001  # as asyncio's loops do
-                self.report(callback, error)
+                message = f"{callback!r} failed"
+                self._report_error({"message": message, "exception": error})
 
     @abstractmethod
     def _wake(self) -> None:
         """Makes the loop run the posted callbacks; callable from any thread."""
-
-    @abstractmethod
-    def report(self, callback: object, error: Exception) -> None: ...
 
     @abstractmethod
     def watch(
@@ -154,7 +154,7 @@ class ThreadedLoop(LoopPortal, _Base):
     """Mixin for an event loop that runs on a thread of its own."""
 
     def begin(self) -> None:
-        self._begin()
+        self._begin(cast("asyncio.AbstractEventLoop", self))
         # Looked up once: every callback needs them.
         self._soon = cast("Any", super()).call_soon
         self._wake_soon = cast("Any", super()).call_soon_threadsafe
@@ -212,16 +212,13 @@ class ThreadedLoop(LoopPortal, _Base):
     def check(self) -> None:
         """Does nothing: the code that ends this loop sets ``refusal``."""
 
-    def report(self, callback: object, error: Exception) -> None:
-        _report(cast("asyncio.AbstractEventLoop", self), callback, error)
-
 
 class UserLoopPortal(LoopPortal):
     """Calls functions on a loop of the user; created on the thread that runs it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._begin()
+        self._begin(loop)
         _portals[id(loop)] = self
 
     def _wake(self) -> None:
@@ -231,9 +228,6 @@ class UserLoopPortal(LoopPortal):
         except RuntimeError:  # it is closed
             self._is_awake = False
             raise RuntimeError(OTHER_LOOP) from None
-
-    def report(self, callback: object, error: Exception) -> None:
-        _report(self._loop, callback, error)
 
     def watch(
         self, future: asyncio.Future[Any], callback: Callable[[Any], object]
@@ -312,12 +306,6 @@ def add_done_callback(
         future.add_done_callback(callback)
     else:
         home.watch(future, callback)
-
-
-def _report(
-    loop: asyncio.AbstractEventLoop, callback: object, error: Exception
-) -> None:
-    loop.call_exception_handler({"message": f"{callback!r} failed", "exception": error})
 
 
 def new_loop(*mixins: type) -> asyncio.AbstractEventLoop:
