@@ -41,8 +41,6 @@ class Connection(NamedTuple):
     """The connection to a runtime that has admitted this process.
 
     Attributes:
-        pipe: The pipe to the owner.
-        start: The content of the START frame of the runtime.
         pid: The process id of the runtime; 0 if the system does not report it.
     """
 
@@ -58,10 +56,6 @@ class Connection(NamedTuple):
 
 def connect(name: str, patience: float = PATIENCE) -> Connection:
     """Connects to the runtime with a name.
-
-    Args:
-        name: The name of the runtime.
-        patience: The limit of the wait for its answer, in seconds.
 
     Raises:
         RuntimeNotFoundError: This user has no runtime with that name.

@@ -11,12 +11,10 @@ import asyncio
 import contextlib
 import threading
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast, final
 
 from actorlib._client.connection import PATIENCE, connect
 from actorlib._core.engine import Engine, FeatureT, Refusal, RuntimeEngine, override
-from actorlib._core.runtime_context import RuntimeContext
 from actorlib._futures.runtime_portal import RuntimePortal
 from actorlib._loops.forking import detach_loop
 from actorlib._loops.loop_thread import block
@@ -38,15 +36,9 @@ if TYPE_CHECKING:
     from actorlib._base.ids import ActorId
     from actorlib._client.connection import Connection
     from actorlib._core.engine import ActorSpec, HandlePin
-    from actorlib._core.runtime_context import CallLookup
     from actorlib._futures.object_ref import ObjectRef
     from actorlib._options.callee import Callee
-    from actorlib._options.runtime_env import RuntimeEnv
-    from actorlib._rows.snapshot import (
-        CallInfo,
-        Snapshot,
-    )
-    from actorlib._wire.actor_config import ActorConfig
+    from actorlib._rows.snapshot import CallInfo, Snapshot
     from actorlib._wire.messages import Frame
 
 _LAST_FRAMES = 5.0
@@ -68,10 +60,7 @@ that shows the same in a shell, if there is one."""
 class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
     """The engine of an attached program; see RuntimeEngine. Created on its loop.
 
-    Args:
-        connection: The connection to the runtime.
-        name: The name of the runtime.
-        namespace: The default namespace of the names of actors; None for the runtime's.
+    ``namespace`` is the default for the names of actors; None for the runtime's.
     """
 
     def __init__(
@@ -82,7 +71,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         config = start.config
         if namespace is not None:
             config = replace(config, namespace=namespace)
-        start = replace(start, config=config, context=partial(_context_of, config))
+        start = replace(start, config=config)
         self._runtime = f"runtime {name!r}" + (f" (pid {pid})" if pid else "")
         self._pid = pid
         self.refusals: Mapping[str, Refusal] = {
@@ -103,8 +92,6 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         )
         self.inbox.receive = self._take
         self.inbox.begin()
-
-    # Frames of the owner.
 
     def _receive(self, frames: list[Frame]) -> None:
         if self.inbox.sources:
@@ -180,7 +167,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
             self._portal.hide_refs()
         return super().call(callee, args, kwargs)
 
-    def stop(self, call: int, *, recursive: bool) -> bool:
+    def stop(self, call: int, *, recursive: bool = True) -> bool:
         """Cancels a call whose end is awaited; see OwnerClient.
 
         The refs of programs are cancelled at that end, like tasks; see ObjectRef.
@@ -200,10 +187,9 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         )
 
     def wait_here(self, ref: ObjectRef[Any]) -> None:
-        """Blocks until the owner has answered a short request; see OwnerClient.
+        """Blocks until the owner has answered a short request.
 
-        Raises:
-            RuntimeUnreachableError: The owner does not answer.
+        Raises RuntimeUnreachableError if the owner does not answer.
         """
         with contextlib.suppress(EOFError):
             if self.inbox.read(ref.done, PATIENCE, ref):
@@ -237,8 +223,6 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         called = api_name.removeprefix("runtime.")
         why = _refusal(self._runtime, self._pid, called, feature.command)
         raise UnsupportedOptionError(why)
-
-    # The end.
 
     @property
     def is_closed(self) -> bool:
@@ -294,12 +278,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
 
 
 def refusals_of_client(runtime: str, pid: int) -> dict[str, Refusal]:
-    """Creates the refusals of the operations that only the owner's program has.
-
-    Args:
-        runtime: The name of the runtime in messages.
-        pid: The process id of the owner; 0 if it is not known.
-    """
+    """Creates the refusals of the operations that only the owner's program has."""
     return {
         name: Refusal(_refusal(runtime, pid, *names)) for name, names in _OWNERS.items()
     }
@@ -313,25 +292,8 @@ def _refusal(runtime: str, pid: int, operation: str, command: str) -> str:
     )
 
 
-def _context_of(config: ActorConfig, *, process: CallLookup) -> RuntimeContext:
-    """Creates the runtime context of this program, which is in no actor and no call."""
-    del process
-    return RuntimeContext(
-        namespace=config.namespace,
-        job_id=config.prefix[:4].hex(),
-        node_id=config.node_id,
-        worker_id=config.prefix.hex(),
-        runtime_env=cast("RuntimeEnv", config.runtime_env),
-        accelerator_ids={kind: [] for kind in config.accelerator_ids},
-    )
-
-
 async def attach(name: str, namespace: str | None) -> AttachedEngine:
-    """Attaches this process to the runtime with a name.
-
-    Args:
-        name: The name of the runtime.
-        namespace: The default namespace; see AttachedEngine.
+    """Attaches this process to the runtime with a name; see AttachedEngine.
 
     Raises:
         RuntimeNotFoundError: This user has no runtime with that name.

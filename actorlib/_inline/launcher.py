@@ -42,16 +42,12 @@ from actorlib._processes.fd_limit import FdLimit
 from actorlib._processes.launcher import ProcessExit
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._worker.__main__ import exit_code_of, serve_function_of
-
-# The executors are imported here, and not by the threads of the first actors. pytest
-# rewrites the modules of its plugins when they are imported, and two threads that do
-# this at once fail on Python 3.11: "AST constructor recursion depth mismatch".
 from actorlib._worker.executors import (
-    async_executor,  # noqa: F401
-    async_functions,  # noqa: F401
-    serial_executor,  # noqa: F401
-    task_executor,  # noqa: F401
-    threaded_executor,  # noqa: F401
+    async_executor,
+    async_functions,
+    serial_executor,
+    task_executor,
+    threaded_executor,
 )
 from actorlib._worker.executors.group_loops import close
 from actorlib._worker.startup import ExecutorThreads, read_start
@@ -64,6 +60,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("actorlib")
 
+# The executors are imported here, and not by the threads of the first actors. pytest
+# rewrites the modules of its plugins when they are imported, and two threads that do
+# this at once fail on Python 3.11: "AST constructor recursion depth mismatch".
+_EXECUTORS = (
+    *(async_executor, async_functions, serial_executor),
+    *(task_executor, threaded_executor),
+)
+
 _DESCRIPTORS = 8
 """Descriptors of one actor at most: both ends of its pipe, and those of a uvloop."""
 
@@ -71,9 +75,7 @@ _DESCRIPTORS = 8
 class InlineLauncher:
     """Starts actors in this process; see Launcher.
 
-    Args:
-        loop: The owner's loop.
-        options: The options of the runtime. A killed actor also gets the grace period.
+    A killed actor also gets the grace period of the runtime.
     """
 
     environment: None = None
@@ -132,8 +134,6 @@ class InlineWorker:
     """Runs one worker on a thread; see WorkerProcess.
 
     Args:
-        name: The name of the thread, for debuggers.
-        loop: The owner's loop.
         grace: Seconds to wait for the thread after ``kill``.
         on_gone: Called when the launcher no longer waits for the thread.
     """
@@ -161,7 +161,6 @@ class InlineWorker:
     # On the owner's thread.
 
     def start(self) -> None:
-        """Starts the thread, which waits for the first frame."""
         self._thread.start()
 
     def kill(self) -> None:
@@ -250,16 +249,7 @@ def serve(
     pipe: BlockingChannel,
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
-    """Runs a worker on this thread until it ends.
-
-    Args:
-        start: The content of its START frame.
-        pipe: Its end of the pipe.
-        new_loop: Creates the loop of an actor that needs one.
-
-    Raises:
-        BaseException: The reason of its end; EOFError if the owner is gone.
-    """
+    """Runs a worker on this thread until it ends."""
     with ExitStack() as stack:
 
         def make_loop() -> asyncio.AbstractEventLoop:

@@ -22,9 +22,7 @@ _closers: WeakKeyDictionary[Any, Callable[[Any], object]] = WeakKeyDictionary()
 def close_in_forks(resource: R, close: Callable[[R], object]) -> None:
     """Closes the copies of a resource in forks of this process.
 
-    Args:
-        resource: The open resource; it is not kept alive.
-        close: Closes the copy: a function of its class.
+    It is not kept alive, so ``close`` is a function of its class.
     """
     _closers[resource] = close
 

@@ -54,9 +54,11 @@ class LoopPortal(ABC):
     _thread: int
     _posted: deque[tuple[Callable[..., object], tuple[Any, ...]]]
     _is_awake: bool
+    _report_error: Callable[[dict[str, Any]], None]
 
-    def _begin(self) -> None:
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         self.refusal = ""
+        self._report_error = loop.call_exception_handler
         self._thread = threading.get_ident()
         self._posted = deque()
         self._is_awake = False
@@ -67,8 +69,7 @@ class LoopPortal(ABC):
     def post(self, callback: Callable[..., object], *args: object) -> None:
         """Calls back soon on the loop's thread, in the order of the posts.
 
-        Raises:
-            RuntimeError: The loop has ended.
+        Raises RuntimeError if the loop has ended.
         """
         if self.refusal:
             raise RuntimeError(self.refusal)
@@ -85,14 +86,12 @@ class LoopPortal(ABC):
             try:
                 callback(*args)
             except Exception as error:  # noqa: BLE001  # as asyncio's loops do
-                self.report(callback, error)
+                message = f"{callback!r} failed"
+                self._report_error({"message": message, "exception": error})
 
     @abstractmethod
     def _wake(self) -> None:
         """Makes the loop run the posted callbacks; callable from any thread."""
-
-    @abstractmethod
-    def report(self, callback: object, error: Exception) -> None: ...
 
     @abstractmethod
     def watch(
@@ -105,10 +104,6 @@ class LoopPortal(ABC):
 
         The function runs in a copy of the caller's context. On the loop's thread it
         runs at once.
-
-        Raises:
-            RuntimeError: The loop has ended.
-            Exception: The function raised it.
         """
         if self.is_here():
             return work(*args)
@@ -135,8 +130,7 @@ class LoopPortal(ABC):
     def wait(self, lock: threading.Lock, timeout: float | None) -> bool:
         """Blocks this thread until a lock is released; False after the timeout.
 
-        Raises:
-            RuntimeError: The loop has ended, so the lock will not be released.
+        Raises RuntimeError if the loop has ended, so the lock will not be released.
         """
         end = None if timeout is None else time.monotonic() + timeout
         period = _CHECK_PERIOD
@@ -153,18 +147,14 @@ class LoopPortal(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Checks that the loop runs.
-
-        Raises:
-            RuntimeError: It does not, so a wait for it would never end.
-        """
+        """Raises RuntimeError if the loop does not run: a wait would never end."""
 
 
 class ThreadedLoop(LoopPortal, _Base):
     """Mixin for an event loop that runs on a thread of its own."""
 
     def begin(self) -> None:
-        self._begin()
+        self._begin(cast("asyncio.AbstractEventLoop", self))
         # Looked up once: every callback needs them.
         self._soon = cast("Any", super()).call_soon
         self._wake_soon = cast("Any", super()).call_soon_threadsafe
@@ -222,16 +212,13 @@ class ThreadedLoop(LoopPortal, _Base):
     def check(self) -> None:
         """Does nothing: the code that ends this loop sets ``refusal``."""
 
-    def report(self, callback: object, error: Exception) -> None:
-        _report(cast("asyncio.AbstractEventLoop", self), callback, error)
-
 
 class UserLoopPortal(LoopPortal):
     """Calls functions on a loop of the user; created on the thread that runs it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._begin()
+        self._begin(loop)
         _portals[id(loop)] = self
 
     def _wake(self) -> None:
@@ -241,9 +228,6 @@ class UserLoopPortal(LoopPortal):
         except RuntimeError:  # it is closed
             self._is_awake = False
             raise RuntimeError(OTHER_LOOP) from None
-
-    def report(self, callback: object, error: Exception) -> None:
-        _report(self._loop, callback, error)
 
     def watch(
         self, future: asyncio.Future[Any], callback: Callable[[Any], object]
@@ -299,7 +283,6 @@ def may_block() -> bool:
 
 
 def is_on_actor_loop() -> bool:
-    """Whether this thread runs the event loop of an actor."""
     return threading.get_ident() in _blockable_threads
 
 
@@ -323,12 +306,6 @@ def add_done_callback(
         future.add_done_callback(callback)
     else:
         home.watch(future, callback)
-
-
-def _report(
-    loop: asyncio.AbstractEventLoop, callback: object, error: Exception
-) -> None:
-    loop.call_exception_handler({"message": f"{callback!r} failed", "exception": error})
 
 
 def new_loop(*mixins: type) -> asyncio.AbstractEventLoop:
@@ -377,7 +354,7 @@ def block(ref: asyncio.Future[Any], timeout: float | None, refusal: str) -> None
         raise RuntimeError(home.refusal)
     if timeout is not None and timeout <= 0:
         # Lets the callbacks run that were posted before.
-        home.call(_do_nothing)
+        home.call(lambda: None)
         if ref.done():
             return
         raise GetTimeoutError(TOO_LATE)
@@ -399,7 +376,3 @@ def _locked() -> threading.Lock:
     lock = threading.Lock()
     lock.acquire()
     return lock
-
-
-def _do_nothing() -> None:
-    """Does nothing; a wait for it lasts until all callbacks posted before have run."""

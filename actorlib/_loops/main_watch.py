@@ -30,7 +30,6 @@ class MainWatch:
     """Watches a loop of this thread, inside a block, from another thread.
 
     Args:
-        loop: The loop.
         find_engine: Returns the current engine. While there is none, the loop carries
             no results and may be blocked.
     """

@@ -29,11 +29,7 @@ class FdLimit:
         self._raised = self._soft
 
     def raise_to(self, count: int) -> None:
-        """Raises the limit if it is too low.
-
-        Args:
-            count: The number of open descriptors besides the program's own.
-        """
+        """Raises the limit for so many descriptors besides the program's own."""
         wanted = count + _HEADROOM
         if self._raised == resource.RLIM_INFINITY or wanted <= self._raised:
             return

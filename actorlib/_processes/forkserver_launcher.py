@@ -67,10 +67,7 @@ _KILL_ROUNDS = 8
 
 
 def kill_leftovers(mark: str) -> None:
-    """Kills every process that carries a runtime's mark, on systems with ``/proc``.
-
-    This includes a running template.
-    """
+    """Kills every process with a runtime's mark, even its template; needs ``/proc``."""
     start = f"{MARK_VARIABLE}={mark}:".encode()
     for _ in range(_KILL_ROUNDS):
         leftovers = [pid for pid in _processes() if _has_variable(pid, start)]
@@ -118,9 +115,6 @@ class TemplateLauncher:
     only a parent that outlives the owner leaves no process behind.
 
     Args:
-        loop: The owner's loop.
-        preload: Modules that the template imports.
-        style: The style of the output of workers.
         method: How the template starts workers; see ``begin_template``.
         begun: The first template, if its process was started; ``start`` completes it.
     """
@@ -356,8 +350,6 @@ class TemplateLauncher:
         self._fd_limit.restore_in(process.pid)
         return process
 
-    # Requests.
-
     def _send_forks(self) -> None:
         if self._channel is None:
             if self._queue and not self._is_closed:
@@ -401,8 +393,6 @@ class TemplateLauncher:
         self._loop.remove_writer(cast("socket.socket", self._sock).fileno())
         self._send_requests()
         self._send_forks()
-
-    # Reports.
 
     def _receive(self, frames: list[Frame]) -> None:
         self._last_answer = self._loop.time()
@@ -613,7 +603,6 @@ def kill_group_of(pid: int) -> None:
 
 
 def silence_reason(pid: int, stat: ProcessStat | None) -> str:
-    """Explains why the template does not answer."""
     process = f"the template process (pid {pid})"
     if stat is not None and stat.is_stopped:
         return f"{process} is stopped. `kill -CONT {pid}` lets it go on"
@@ -657,14 +646,10 @@ def _wait_for_end(
 ) -> None:
     """Waits for the end of a template, and kills it after a limit.
 
-    If it was killed, its remaining workers are killed, too. This is one function, so
-    that a thread completes it even if the caller stops waiting.
-
-    Args:
-        process: The template.
-        mark: The mark of the runtime.
-        is_lost: Whether the template is known to have been killed. Its exit code is not
-            enough: it is 0 if this process ignores SIGCHLD.
+    If it was killed, its remaining workers are killed, too. That may be known
+    (``is_lost``): its exit code is not enough, because it is 0 if this process ignores
+    SIGCHLD. This is one function, so that a thread completes it even if the caller
+    stops waiting.
     """
     try:
         has_left = process.wait(LEAVE_TIMEOUT + 1.0) == 0

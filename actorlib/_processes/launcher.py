@@ -82,9 +82,8 @@ class WorkerProcess(Protocol):
     def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:
         """Passes its output from now on to a function.
 
-        Args:
-            keep: Gets ``stdout`` or ``stderr``, the name of the actor, the process id,
-                and lines without their ends.
+        It gets ``stdout`` or ``stderr``, the name of the actor, the process id, and
+        lines without their ends.
         """
         ...
 
@@ -106,11 +105,7 @@ class Launcher(Protocol):
     def environment(self) -> dict[str, str | None] | None: ...
 
     async def start(self) -> None:
-        """Prepares for launching.
-
-        Raises:
-            TemplateError: It failed.
-        """
+        """Prepares for launching; raises TemplateError if that fails."""
         ...
 
     def launch(self, name: str, *, has_devices: bool) -> WorkerProcess:
@@ -132,8 +127,7 @@ class Launcher(Protocol):
     def abandon(self) -> Callable[[], None]:
         """Ends all workers when the loop is already closed.
 
-        Returns:
-            A function that blocks until no process is left.
+        Returns a function that blocks until no process is left.
         """
         ...
 

@@ -20,11 +20,9 @@ from contextlib import suppress
 class SignalWakeup:
     """Makes the interpreter write a byte for each signal, which wakes the loop.
 
-    It does so only on asyncio's own loop, in the main thread, and unless other code has
-    already called ``signal.set_wakeup_fd``. uvloop does the same for itself.
-
-    Args:
-        loop: The loop to wake; it runs in this thread.
+    It does so only on asyncio's own loop, in the main thread, which runs it, and unless
+    other code has already called ``signal.set_wakeup_fd``. uvloop does the same for
+    itself.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -45,7 +43,6 @@ class SignalWakeup:
         signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
 
     def close(self) -> None:
-        """Stops, and closes the pipe."""
         if self._ends is None:
             return
         read_end, write_end = self._ends

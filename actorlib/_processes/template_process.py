@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 FORKING = "fork"
 SHARING = "share"
+"""Forking; the template imports NumPy once a worker has imported it."""
 SPAWNING = "spawn"
+"""Starting interpreters."""
 
 _HERE = os.path.abspath(__file__)  # noqa: PTH100  # pathlib takes longer than a fork
 _PACKAGES = _HERE.rsplit(os.sep, 3)[0]
@@ -35,9 +37,7 @@ class BegunTemplate(NamedTuple):
     """The process of a template that no launcher listens to yet.
 
     Attributes:
-        mark: The mark of the runtime.
         sock: The owner's end; the template ends when it is closed.
-        process: The process.
     """
 
     mark: str
@@ -54,11 +54,6 @@ def begin_template(method: str, preload: Sequence[str]) -> BegunTemplate | None:
     """Starts a template. None if that fails: the launcher tries again and reports why.
 
     This blocks the loop for the milliseconds of a fork, as the owner's imports do.
-
-    Args:
-        method: ``FORKING``; ``SHARING`` if the template imports NumPy once a worker has
-            imported it; or ``SPAWNING`` if it starts interpreters.
-        preload: Modules to import.
     """
     mark = new_mark()
     with suppress(OSError):
@@ -76,17 +71,7 @@ def begin_template(method: str, preload: Sequence[str]) -> BegunTemplate | None:
 def start_template(
     method: str, preload: Sequence[str], mark: str, descriptor: int
 ) -> subprocess.Popen[bytes]:
-    """Starts the process of a template.
-
-    Args:
-        method: As for ``begin_template``.
-        preload: Modules to import.
-        mark: The mark of the runtime.
-        descriptor: The template's end of its socket pair.
-
-    Raises:
-        OSError: The system refuses it.
-    """
+    """Starts the process of a template, with its end of its socket pair."""
     environment = {**os.environ, MARK_VARIABLE: worker_mark(mark, 0)}
     if method == SPAWNING:
         # A fresh interpreter has to find this package before it gets sys.path.

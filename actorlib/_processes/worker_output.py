@@ -34,12 +34,8 @@ may be as old again when they begin."""
 class OutputPipe:
     """Reads one output stream of one worker.
 
-    Args:
-        stream: The stream of this process that shows the lines.
-        printer: Shows the lines.
-        keep: Gets the lines, too; see WorkerProcess.
-
     Attributes:
+        keep: Gets the lines, too; see WorkerProcess.
         label: The name in the prefix of its lines, or a function that returns it.
     """
 
@@ -205,14 +201,7 @@ class LogPrinter:
         self._broken: dict[str, object] = {}
 
     def show(self, stream: str, label: str, pid: int, lines: Sequence[bytes]) -> None:
-        """Shows lines of a worker.
-
-        Args:
-            stream: ``stdout`` or ``stderr``.
-            label: The name of the actor's class.
-            pid: The worker's process.
-            lines: The output that was read at once, without the ends of lines.
-        """
+        """Shows lines of a worker that were read at once, without their ends."""
         if not self._style.is_shown:
             return
         text = self._style.format(label, pid, lines)
@@ -295,9 +284,7 @@ class LogStyle:
 def style_of(environ: Mapping[str, str], *, is_shown: bool) -> LogStyle:
     """Reads the style from the environment; Ray's variables apply if ours are unset.
 
-    Args:
-        environ: The owner's environment.
-        is_shown: The value of ``init(log_to_driver=...)``.
+    ``is_shown`` is the value of ``init(log_to_driver=...)``.
     """
 
     def is_on(name: str, rays: str, *, default: bool) -> bool:

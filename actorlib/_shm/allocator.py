@@ -59,11 +59,7 @@ class BlockAllocator:
         return [(start, start + nbytes) for start, nbytes in self._gaps]
 
     def free(self, start: int) -> int:
-        """Frees a block; returns its end.
-
-        Raises:
-            LookupError: No block begins there.
-        """
+        """Frees the block that begins there; returns its end."""
         nbytes = self._blocks.pop(start, 0)
         if not nbytes:
             raise LookupError(f"no block begins at {start}: {self!r}")

@@ -98,9 +98,6 @@ def free_pages(address: int, nbytes: int) -> bool:
     """Frees the pages of a part of a mapped file, in all processes; they read as zeros.
 
     Other threads run meanwhile, unlike with ``mmap.madvise``: for 1 GiB it takes up to
-    a second.
-
-    Returns:
-        False if the system cannot do that: only Linux can.
+    a second. Returns False if the system cannot do that: only Linux can.
     """
     return _REMOVE is not None and not _libc.madvise(address, nbytes, _REMOVE)

@@ -16,12 +16,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
-from actorlib._shm.layout import (
-    BLOCK_ID_STRUCT,
-    PAGE,
-    SEGMENT_NAME_SIZE,
-    buffer_starts,
-)
+from actorlib._shm.layout import BLOCK_ID_STRUCT, PAGE, SEGMENT_NAME_SIZE, buffer_starts
 from actorlib._shm.running_calls import CELLS
 from actorlib._shm.segments import ForeignSegment, MemoryBudget, Segment
 from actorlib._shm.store import SegmentStore
@@ -108,7 +103,7 @@ class SharedPayload:
     @property
     def is_forwardable(self) -> bool:
         """Whether its location can be sent on; else its bytes have to be sent."""
-        return self._memory.can_share_segment(self.segment)
+        return self._memory.segment(self.segment).fd >= 0
 
     def location(self) -> dict[bytes, Any]:
         """Returns its location for a frame: the sizes of its buffers, by its block.
@@ -168,6 +163,7 @@ class SharedMemory:
 
     Attributes:
         settings: How large values are sent.
+        prefix: The prefix of the names of the segments of this process.
         fd_reserve: A descriptor in reserve, for when no more can be opened.
         sizes: The bytes of the blocks that were made or have arrived here, by block,
             for the owner's statistics. None in other processes.
@@ -179,7 +175,7 @@ class SharedMemory:
         self.budget: MemoryBudget | None = None
         self.fd_reserve = FdReserve()
         self._local_call_cells: list[int] | None = None
-        self._prefix = b""
+        self.prefix = b""
         self._ref_counter: BlockRefCounter
         self._process = 0
         self._is_counted = False
@@ -203,7 +199,7 @@ class SharedMemory:
         counts its block at once.
         """
         self._process = os.getpid()
-        self._prefix = prefix
+        self.prefix = prefix
         self._ref_counter = ref_counter
         self._is_counted = is_counted
         if self.budget is not None:
@@ -213,19 +209,10 @@ class SharedMemory:
                 prefix, self.budget, reclaim, only_sealed=not is_counted
             )
 
-    @property
-    def prefix(self) -> bytes:
-        """The prefix of the ids of the segments that this process makes."""
-        return self._prefix
-
     def share(self, payload: Sequence[Buffer]) -> SharedPayload | None:
-        """Copies a payload into a block.
+        """Copies a payload into a block; None if it is small, or without room.
 
-        Returns:
-            Its location; None if it is small, or if there is no room.
-
-        Raises:
-            ObjectStoreFullError: There is no room, and ``spills`` is False.
+        Raises ObjectStoreFullError if there is no room and ``spills`` is False.
         """
         store = self._store
         if store is None:
@@ -258,8 +245,7 @@ class SharedMemory:
     def free(self, block: bytes) -> None:
         """Frees a block of this process that no other process holds.
 
-        Raises:
-            ProtocolError: This process has no such block.
+        Raises ProtocolError if this process has no such block.
         """
         if (
             self._store is None
@@ -280,7 +266,7 @@ class SharedMemory:
             self._store.sweep()
 
     def is_own(self, block: bytes) -> bool:
-        return bool(self._prefix) and block.startswith(self._prefix)
+        return bool(self.prefix) and block.startswith(self.prefix)
 
     def _report_full(self, nbytes: int) -> None:
         budget = self.budget
@@ -313,10 +299,9 @@ class SharedMemory:
         return cells
 
     def call_cells(self) -> memoryview | list[int] | None:
-        """Returns the cells in which this process records its calls; they outlive it.
+        """Returns the cells for the calls of this process, which outlive it.
 
-        Returns:
-            See ``running_calls``; None if other processes could not read them.
+        None if other processes could not read them; see ``running_calls``.
         """
         if self.budget is None:
             return self._local_call_cells
@@ -326,11 +311,7 @@ class SharedMemory:
             return None
 
     def payload_at(self, location: dict[Any, Any]) -> SharedPayload:
-        """Returns the payload at a location; see ``SharedPayload.location``.
-
-        Raises:
-            ProtocolError: There is no such place.
-        """
+        """Returns the payload at a location, or raises ProtocolError."""
         no_item: tuple[Any, Any] = (None, None)
         block, listed = next(iter(location.items()), no_item)
         sizes = cast("tuple[Any, ...]", listed) if type(listed) is tuple else ()
@@ -390,16 +371,11 @@ class SharedMemory:
             segment.close()
 
     def segment(self, name: bytes) -> Segment | ForeignSegment:
-        """Returns a segment by its name, of this process or of another."""
         own = self._store.segment(name) if self._store is not None else None
         segment = own or self._foreign.get(name)
         if segment is None:
             raise ProtocolError(f"segment {name!r} was never shared")
         return segment
-
-    def can_share_segment(self, name: bytes) -> bool:
-        """Whether a segment can be shared with other processes from here."""
-        return self.segment(name).fd >= 0
 
     def view(self, shared: SharedPayload) -> memoryview:
         """Returns the memory of a payload, read-only; the view keeps the block."""
@@ -445,9 +421,6 @@ def share_payload(
 
     The buffers of the payload may be the value's own. The id of its block is appended
     to ``borrowed``.
-
-    Raises:
-        ObjectStoreFullError: There is no room, and ``spills`` is False.
     """
     if type(payload) is not list:
         return payload

@@ -105,11 +105,7 @@ class Segment:
             self.give_back(end, self.top)
 
     def give_back(self, start: int, end: int) -> bool:
-        """Returns the memory between two positions, where no block lies, to the system.
-
-        Returns:
-            False if the system cannot free it.
-        """
+        """Returns memory without a block to the system; False if that fails."""
         if not free_pages(self.address + start, end - start):
             return False
         missing = [*_without(self._missing, start, end), (start, end)]
@@ -163,14 +159,13 @@ class ForeignSegment:
     copied out of the file instead.
 
     Args:
-        fd: Its descriptor; closed by ``close``, and here if the file is too small. -1
-            if this process could not open it.
         is_sealed: Whether the file must be sealed, so that no process can shrink it. A
             file on a disk cannot prove that.
 
     Attributes:
-        fd: The same; -1 after it was closed. Then it can still be read if it is mapped,
-            but not shared with others.
+        fd: Its descriptor; closed by ``close``, and by the constructor if the file is
+            too small. -1 if this process could not open it, or after it was closed.
+            Then it can still be read if it is mapped, but not shared with others.
 
     Raises:
         ValueError: The descriptor is of no such file, or of one that may shrink:
@@ -249,11 +244,7 @@ class MemoryBudget:
         self._admitted = 0
 
     def call_cells(self) -> memoryview:
-        """Returns the cells of this process for its calls, which outlive the process.
-
-        Raises:
-            OSError: The system has no addresses left.
-        """
+        """Returns the cells of this process for its calls, which outlive it."""
         place = self._slot * _ROW
         page, inside = place // _PAGE * _PAGE, place % _PAGE
         view = memoryview(mmap.mmap(self.fd, _PAGE, offset=self.CALL_CELLS + page))
@@ -264,10 +255,9 @@ class MemoryBudget:
         return memoryview(data).cast("Q").tolist()
 
     def set_touched(self, touched: int) -> bool:
-        """Writes how many bytes this process has touched, if that is within the limit.
+        """Writes how many bytes this process has touched.
 
-        Returns:
-            False if all processes together would exceed the limit: nothing was changed.
+        Returns False, and changes nothing, if all together would exceed the limit.
         """
         before, self._touched = self._touched, touched
         self._write(self._slot, touched)
@@ -303,9 +293,7 @@ class MemoryBudget:
     def used(self) -> int:
         """Returns the bytes that all processes have touched.
 
-        Raises:
-            ProtocolError: The slots are invalid: a process has written where it should
-                not.
+        Raises ProtocolError if a process has written where it should not.
         """
         slots = self.slots()
         most = max(slots)
@@ -317,11 +305,7 @@ class MemoryBudget:
         return sum(slots)
 
     def slots(self) -> list[int]:
-        """Returns the touched bytes of each process, by its slot.
-
-        Raises:
-            ProtocolError: The slots are invalid.
-        """
+        """Returns the touched bytes of each process, by its slot."""
         # The number of slots and the first slots: most runtimes need only this read.
         data = os.pread(self.fd, _READ_AT_ONCE, 0)
         last = int.from_bytes(data[:_SLOT], sys.byteorder)
@@ -431,7 +415,6 @@ def read_only_fd(fd: int) -> int:
 
 
 def _allocate(fd: int, start: int, nbytes: int) -> None:
-    """Allocates the memory of a part of a file."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, start, nbytes)
         return

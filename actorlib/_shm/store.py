@@ -87,7 +87,6 @@ class SegmentStore:
         return self._segments.get(name)
 
     def allocate(self, nbytes: int) -> tuple[Segment, int] | None:
-        """Allocates a block; returns its segment and its start, or None."""
         nbytes = -(-nbytes // PAGE) * PAGE
         with self._lock:
             if self._unviewed or self._dropped:
@@ -103,11 +102,7 @@ class SegmentStore:
         return allocation
 
     def free(self, block: bytes) -> None:
-        """Frees a block that no other process holds.
-
-        Raises:
-            ProtocolError: There is no such block.
-        """
+        """Frees a block that no other process holds."""
         with self._lock:
             if self._unviewed or self._dropped:
                 self._apply_deferred()

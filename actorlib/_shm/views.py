@@ -91,8 +91,7 @@ class ViewToken(bytes):
 def view_token_class(release: Callable[[bytes], None]) -> type[ViewToken]:
     """Makes a class of tokens that call back when the views of their parts are gone.
 
-    Args:
-        release: Called with the name, in any thread, as destructors run anywhere.
+    ``release`` is called with the name, in any thread, as destructors run anywhere.
     """
 
     def on_release(self: ViewToken) -> None:
@@ -132,7 +131,6 @@ def read_only_view(
 def writable_memory(
     address: int, nbytes: int, *keepalive: object, file: Mapped | None = None
 ) -> memoryview:
-    """Makes a writable view of memory of this process."""
     part = cast("_Part", _Part.from_address(address))
     part.keepalive = keepalive
     part.file = file
@@ -150,8 +148,7 @@ def file_of(part: memoryview) -> tuple[Mapped, int] | None:
 def private_writable(view: memoryview) -> Buffer:
     """Returns the bytes of a view in writable memory that no other process sees.
 
-    Args:
-        view: Contiguous bytes; its memory lives as long as the result.
+    The memory of the view, of contiguous bytes, lives as long as the result.
 
     Returns:
         A private mapping of the same pages if possible, else a copy.

@@ -25,7 +25,7 @@ class ActorConfig:
 
     Attributes:
         actor_id: The actor of the worker.
-        class_name: The name of the actor's class.
+        class_name: The name of the actor's class; empty for an attached program.
         name: The actor's name, or None.
         namespace: The default namespace for names.
         prefix: The first eight bytes of the ids that it makes.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import pickle
 import traceback
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, final
+from typing import TYPE_CHECKING, Any, Protocol, cast, final
 
 from actorlib._core.engine import (
     Engine,
@@ -35,6 +35,7 @@ from actorlib._wire.errors import (
 )
 from actorlib._wire.messages import CALL_DEFERRED, DIED, FAILURE, RESULT
 from actorlib._wire.serialization import (
+    Reduced,
     decode,
     encode,
     encode_array_call,
@@ -57,20 +58,8 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 
-class PickledHandle(NamedTuple):
-    """Pickles a handle, which arrives as a HandlePin and is a borrowed reference."""
-
-    actor_id: ActorId
-    interface: Interface
-    name: str | None
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _load_handle, tuple(self)
-
-
-def _load_handle(
-    actor_id: ActorId, interface: Interface, name: str | None
-) -> HandlePin:
+def load_handle(actor_id: ActorId, interface: Interface, name: str | None) -> HandlePin:
+    """Returns the pin of a handle that has come, which is a borrowed reference."""
     return HandlePin(current_engine(), actor_id, interface, name)
 
 
@@ -87,15 +76,15 @@ class EncodedValue:
         self,
         engine: SendingEngine,
         payload: Payload,
-        borrowed: Collection[bytes] | None,
+        borrowed: Collection[Any] | None,
     ) -> None:
         self._engine = engine
         self.payload = payload
-        self._borrowed = borrowed or ()
+        self.borrowed = borrowed
 
     def __reduce__(self) -> tuple[object, ...]:
-        for reference in self._borrowed:
-            self._engine.note_pickled(cast("Any", reference))
+        for reference in self.borrowed or ():
+            self._engine.note_pickled(reference)
         payload = self.payload
         if isinstance(payload, SharedPayload):
             if payload.is_forwardable:
@@ -107,32 +96,12 @@ class EncodedValue:
         return decode, (payload,)
 
 
-class FilledArguments:
-    """Puts the values of refs into arguments that were encoded earlier.
-
-    Args:
-        places: The holes: positions, and names of keyword arguments.
-        values: The values; an ``EncodedValue`` stands for an encoded one.
-    """
-
-    def __init__(
-        self,
-        arguments: EncodedValue,
-        places: Sequence[int | str],
-        values: Sequence[object],
-    ) -> None:
-        self._parts = (arguments, places, values)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _fill_holes, self._parts
-
-
 def value_to_send(engine: SendingEngine, ref: ObjectRef[Any]) -> object:
     """Returns the value of a ref for pickle, without encoding it again if possible."""
-    kept = ref.kept_value
-    if kept is None:
+    kept_value = ref.kept_value
+    if kept_value is None:
         return ref.result()  # it raises the ref's error
-    payload, borrowed, *_ = kept
+    payload, borrowed, *_ = kept_value
     return payload() if callable(payload) else EncodedValue(engine, payload, borrowed)
 
 
@@ -174,29 +143,17 @@ def encode_shared(
 def payload_of(
     engine: SendingEngine, ref: ObjectRef[Any]
 ) -> tuple[Payload, Collection[CountedId] | None]:
-    """Encodes the value of a ref that has it; without encoding it again if possible.
-
-    Raises:
-        SerializationError: The value came from elsewhere, and cannot be sent on.
-        ObjectStoreFullError: There is no room, and it may not be sent another way.
-    """
-    kept = ref.kept_value
-    if kept is None:
-        return encode_shared(engine, ref.result())
-    payload, borrowed, *_ = kept
-    return (
-        encode_shared(engine, payload()) if callable(payload) else (payload, borrowed)
-    )
+    """Encodes the value of a ref that has it; without encoding it again if possible."""
+    value = value_to_send(engine, ref)
+    if isinstance(value, EncodedValue):
+        return value.payload, value.borrowed
+    return encode_shared(engine, value)
 
 
 def encode_error(
     engine: SendingEngine, error: BaseException
 ) -> tuple[Payload, list[CountedId] | None]:
-    """Encodes an exception that can be loaded; see ``encode_exception``.
-
-    Returns:
-        The payload and its borrowed references.
-    """
+    """Encodes an exception and its borrowed references; see ``encode_exception``."""
     borrowed: list[CountedId] = []
 
     def encode_once(value: object) -> Payload:
@@ -336,10 +293,6 @@ def encode_arguments(
 
     ``where`` is the callee, for messages. If large arguments are put into shared
     memory, the id of their block is appended to ``borrowed``.
-
-    Raises:
-        SerializationError: One cannot be sent; the message names it.
-        ObjectStoreFullError: There is no room, and they may not be sent another way.
     """
     try:
         payload = encode_call(args, kwargs)
@@ -350,11 +303,7 @@ def encode_arguments(
 
 
 def encode_value(value: object) -> Payload:
-    """Encodes one value; the payload's buffers may be the value's own.
-
-    Raises:
-        SerializationError: It cannot be sent.
-    """
+    """Encodes one value; the payload's buffers may be the value's own."""
     try:
         return encode(value)
     except Exception as error:
@@ -372,9 +321,6 @@ def share_arrays(
 
     Returns:
         The payload and its borrowed references; None for all other arguments.
-
-    Raises:
-        ObjectStoreFullError: There is no room, and they may not be sent another way.
     """
     payload = encode_array_call(args)
     if payload is None:
@@ -424,7 +370,6 @@ class Arguments:
 
     @property
     def are_ready(self) -> bool:
-        """Whether every ref among them has its value or its error."""
         return not self.refs or all(ref.done() for ref in self.refs)
 
     def payload(self) -> tuple[Payload, list[CountedId] | None]:
@@ -458,7 +403,8 @@ class Arguments:
             # References in the other arguments are counted again, now for this payload.
             others = EncodedValue(engine, self._payload, self.borrowed)
             try:
-                payload = encode(FilledArguments(others, self._places, values))
+                # The values of refs are put into arguments that were encoded earlier.
+                payload = encode(Reduced(_fill_holes, others, self._places, values))
             except Exception as error:
                 named = zip(self._places, values, strict=True)
                 raise SerializationError(
@@ -469,11 +415,7 @@ class Arguments:
             ), borrowed or None
 
     def _value(self, place: int | str, ref: ObjectRef[Any]) -> object:
-        """Returns the value of a ref for pickle.
-
-        Raises:
-            Exception: The error of the ref, with a note that names the argument.
-        """
+        """Returns the value of a ref, or raises its error and names the argument."""
         if ref.cancelled():
             label = argument_label(place, self._where)
             raise TaskCancelledError(f"a ref given as {label} was cancelled")

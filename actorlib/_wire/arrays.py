@@ -118,20 +118,12 @@ def stand_in_for_bytes(value: bytes, buffers: list[Buffer]) -> Any:
 
 
 def unpack_with_arrays(head: Buffer, buffers: Sequence[Buffer]) -> Any:
-    """Unpacks a value with headers of arrays.
-
-    Raises:
-        ValueError: The bytes are not such a value.
-    """
+    """Unpacks a value with headers of arrays."""
     return _unpack(head, strict_map_key=False, ext_hook=partial(_load, buffers))
 
 
 def load_inside(code: int, data: bytes) -> Any:
-    """Makes an array whose bytes are in the header; a hook of msgpack.
-
-    Raises:
-        ValueError: The bytes are not such an array.
-    """
+    """Makes an array whose bytes are in the header; a hook of msgpack."""
     return _load((), code, data)
 
 

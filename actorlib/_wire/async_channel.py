@@ -91,14 +91,10 @@ class AsyncChannel:
         self._backlog: deque[memoryview] = deque()
         self._backlog_size = 0
         self._drained: asyncio.Future[None] | None = None
-        self._is_open = True
+        self.is_open = True
         self._is_paused = False
         self.refused = 0
         loop.add_reader(self._fd, self._readable)
-
-    @property
-    def is_open(self) -> bool:
-        return self._is_open
 
     @property
     def unsent(self) -> int:
@@ -106,14 +102,10 @@ class AsyncChannel:
         return self._backlog_size + self._gathered_size
 
     def send(self, frame: Frame) -> None:
-        """Sends a frame after the earlier ones; a frame for a closed pipe is dropped.
-
-        Raises:
-            TypeError: msgpack does not support the type of a field.
-        """
+        """Sends a frame after the earlier ones; drops a frame for a closed pipe."""
         if borrowed_of(frame) is None:
             data = encode(frame)
-        elif self._sharing and self._is_open:
+        elif self._sharing and self.is_open:
             data = self._sharing.encode(frame)
         else:
             data = encode_with_borrowed(frame)
@@ -165,7 +157,7 @@ class AsyncChannel:
         """
         if self._gathered:
             self._write_gathered()
-        while self._backlog and self._is_open:
+        while self._backlog and self.is_open:
             self.pump(None)
 
     async def drain(self) -> None:
@@ -184,16 +176,12 @@ class AsyncChannel:
         """Writes and reads once in the place of the loop, whose thread is blocked.
 
         ``read`` reads the objects in ``others``, by their descriptors, meanwhile.
-
-        Returns:
-            False if there was nothing to do within ``timeout`` seconds.
-
-        Raises:
-            EOFError: This end is closed.
+        Returns False if there was nothing to do within the timeout. Raises EOFError if
+        this end is closed.
         """
-        if self._is_open:
+        if self.is_open:
             self._flush()
-        if not self._is_open:
+        if not self.is_open:
             raise EOFError("the other side of the pipe is gone")
         poller = select.poll()
         reads = 0 if self._is_paused else select.POLLIN
@@ -207,27 +195,27 @@ class AsyncChannel:
                 read(others[fd])
         if self._backlog:
             self._writable()
-        if self._is_open and not self._is_paused:
+        if self.is_open and not self._is_paused:
             self._readable()
         return bool(ready)
 
     def close_in_fork(self) -> None:
         """Closes a fork's copy of this end; the parent's end does not change."""
-        if self._is_open:
-            self._is_open = False
+        if self.is_open:
+            self.is_open = False
             self._sock.close()
             if self._sharing is not None:
                 self._sharing.close()
 
     def close(self) -> None:
         """Closes this end after one attempt to send the rest."""
-        if self._is_open:
+        if self.is_open:
             self._flush()
         self._shut()
 
     def _shut(self) -> None:
-        if self._is_open:
-            self._is_open = False
+        if self.is_open:
+            self.is_open = False
             self._loop.remove_reader(self._fd)
             # Even a writer that another object has added, such as the launcher, which
             # sends descriptors: uvloop aborts when a watched descriptor is closed.
@@ -247,7 +235,7 @@ class AsyncChannel:
             self._wake_drainers()
 
     def _fail(self, error: Exception | None) -> None:
-        if self._is_open:
+        if self.is_open:
             self._shut()
             self._on_lost(error)
 
@@ -268,7 +256,7 @@ class AsyncChannel:
         self._write(b"".join(small), len(small))
 
     def _write(self, data: Buffer, count: int = 1) -> None:
-        if not self._is_open or not data:
+        if not self.is_open or not data:
             return
         if self._backlog:
             self._add_to_backlog(memoryview(data))
@@ -344,12 +332,12 @@ class AsyncChannel:
                 return
             if frames:
                 self._receive(frames)
-            if not self._is_open or self._is_paused:
+            if not self.is_open or self._is_paused:
                 return
             if len(data) < wanted and not self._sock.getsockopt(SOL_SOCKET, SO_ERROR):
                 return
         self._loop.call_soon(self._read_on)
 
     def _read_on(self) -> None:
-        if self._is_open and not self._is_paused:
+        if self.is_open and not self._is_paused:
             self._readable()

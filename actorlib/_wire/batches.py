@@ -42,7 +42,12 @@ def call_each(
     results: list[object] = []
     failures: list[tuple[int, BaseException]] = []
     add = results.append
-    raise_if_cancelled, now = _cancellation_check(), time.perf_counter
+    context, now = current_engine().context, time.perf_counter
+
+    def raise_if_cancelled() -> None:
+        if context.is_canceled():
+            raise TaskCancelledError("the batch was cancelled")
+
     begun = now()
     next_check = begun + _CHECK_INTERVAL
     for values in args if width == 1 else _calls(args, width):
@@ -109,11 +114,7 @@ def _outcome(
     *,
     stops: bool,
 ) -> tuple[float, list[object]]:
-    """Returns the outcome of calls that ran concurrently.
-
-    Raises:
-        Exception: The first error.
-    """
+    """Returns the outcome of calls that ran concurrently."""
     if failures and stops:
         missing = [place for place, value in enumerate(results) if value is _NO_VALUE]
         first = min([failures[0][0], *missing])
@@ -130,13 +131,3 @@ def _outcome(
 def _calls(args: Sequence[Any], width: int) -> Iterator[Sequence[Any]]:
     for start in range(0, len(args), width):
         yield args[start : start + width]
-
-
-def _cancellation_check() -> Callable[[], None]:
-    context = current_engine().context
-
-    def raise_if_cancelled() -> None:
-        if context.is_canceled():
-            raise TaskCancelledError("the batch was cancelled")
-
-    return raise_if_cancelled

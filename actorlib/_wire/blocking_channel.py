@@ -31,7 +31,8 @@ _BURST = 4 * 1024
 class BlockingChannel:
     """Sends and receives frames on threads: one end of a pipe.
 
-    One thread at a time reads; any thread writes.
+    One thread at a time reads; any thread writes. If the other side is gone, a read
+    raises EOFError, and a write OSError.
 
     Args:
         sock: Its end of a socket pair; blocking from now on.
@@ -69,12 +70,7 @@ class BlockingChannel:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
     def receive_first(self) -> list[Frame]:
-        """Waits for the first frames, before which a descriptor may come.
-
-        Raises:
-            EOFError: The other side is gone.
-            ProtocolError: It sent bytes that are not a frame.
-        """
+        """Waits for the first frames, before which a descriptor may come."""
         if self.sharing is not None:
             self._read = partial(self.sharing.read_first, self.sock)
         frames = self.receive()
@@ -82,12 +78,7 @@ class BlockingChannel:
         return frames
 
     def receive(self) -> list[Frame]:
-        """Waits for bytes until they complete at least one frame.
-
-        Raises:
-            EOFError: The other side is gone.
-            ProtocolError: It sent bytes that are not a frame.
-        """
+        """Waits for bytes until they complete at least one frame."""
         while True:
             frames = self.receive_some()
             if frames:
@@ -111,12 +102,7 @@ class BlockingChannel:
         return decoder.feed(data)
 
     def gather(self, frame: Frame) -> None:
-        """Keeps a frame for the next ``flush``; sends it now if many are waiting.
-
-        Raises:
-            TypeError: msgpack does not support the type of a field.
-            OSError: The other side is gone.
-        """
+        """Keeps a frame for the next ``flush``; sends it now if many are waiting."""
         has_borrowed = borrowed_of(frame) is not None
         sharing = self.sharing if has_borrowed else None
         data: bytes | list[Buffer] = b""
@@ -139,9 +125,6 @@ class BlockingChannel:
         """Sends frames now unless a write is running; else does not request them.
 
         For destructors, which may run in the middle of a write of their own thread.
-
-        Raises:
-            TypeError: msgpack does not support the type of a field.
         """
         if not self._write_lock.acquire(blocking=False):
             return
@@ -157,14 +140,7 @@ class BlockingChannel:
             self._write_lock.release()
 
     def offer(self, frame: Frame) -> bool:
-        """Sends a frame if that does not block; returns whether it was sent.
-
-        Args:
-            frame: A frame of at most a few KiB.
-
-        Raises:
-            OSError: The other side is gone.
-        """
+        """Sends a frame of a few KiB; False if that would block."""
         # This thread may hold it, if it runs a destructor.
         if not self._write_lock.acquire(blocking=False):
             return False
@@ -195,22 +171,13 @@ class BlockingChannel:
         return self._gathered_size > 0
 
     def flush(self) -> None:
-        """Sends the gathered frames; waits while the other side does not read.
-
-        Raises:
-            OSError: The other side is gone.
-        """
+        """Sends the gathered frames; waits while the other side does not read."""
         if self._gathered_size:
             with self._write_lock:
                 self._write()
 
     def send(self, frame: Frame) -> None:
-        """Sends a frame now, after the gathered ones.
-
-        Raises:
-            TypeError: msgpack does not support the type of a field.
-            OSError: The other side is gone.
-        """
+        """Sends a frame now, after the gathered ones."""
         self.gather(frame)
         self.flush()
 

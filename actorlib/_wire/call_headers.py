@@ -21,12 +21,7 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.current_call import deadline_of
-from actorlib._core.propagation import (
-    OBSERVED,
-    PROPAGATED,
-    current_values,
-    set_values,
-)
+from actorlib._core.propagation import OBSERVED, PROPAGATED, current_values, set_values
 from actorlib._wire.serialization import decode, dump, encode
 from actorlib.exceptions import DeadlineExceededError, SerializationError
 
@@ -83,11 +78,7 @@ def _sends_variables() -> bool:
 
 
 def enter_variables(headers: Mapping[str, Any]) -> None:
-    """Sets the context variables that came with a call in this context.
-
-    Raises:
-        SerializationError: A value cannot be loaded here.
-    """
+    """Sets the context variables that came with a call in this context."""
     arrived = cast("Mapping[str, bytes]", headers.get("variables", {}))
     set_values({name: _unpacked(name, payload) for name, payload in arrived.items()})
 

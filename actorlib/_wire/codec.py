@@ -165,11 +165,7 @@ def _joined(parts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def decode_message(data: bytes) -> list[Frame]:
-    """Decodes a message of one or more whole and small frames.
-
-    Raises:
-        ProtocolError: The bytes are not frames.
-    """
+    """Decodes a message of one or more whole and small frames."""
     try:
         frame = _unpack_one(data)
     except _msgpack.ExtraData:
@@ -206,10 +202,8 @@ def _decode_error(error: Exception) -> ProtocolError:
 class FrameDecoder:
     """Decodes bytes as they come, and returns frames when they are whole.
 
-    Args:
-        memory: Reads tables about shared memory; None if there are none.
-
     Attributes:
+        memory: Reads tables about shared memory; None if there are none.
         read_size: The size of the next read.
     """
 
@@ -227,8 +221,7 @@ class FrameDecoder:
     def feed(self, data: Buffer) -> list[Frame]:
         """Decodes the next bytes; returns the frames that they complete, in order.
 
-        Raises:
-            ProtocolError: The bytes are not frames.
+        Raises ProtocolError if the bytes are not frames.
         """
         try:
             if self._incomplete is not None:

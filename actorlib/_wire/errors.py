@@ -35,12 +35,7 @@ from actorlib._futures.object_ref import IMMUTABLE, ObjectRef
 from actorlib._options.interface import NO_METHODS
 from actorlib._shm.memory import SharedPayload
 from actorlib._wire.messages import CANCELLED, DIED, RESULT
-from actorlib._wire.serialization import (
-    decode,
-    dump,
-    encode,
-    one_line,
-)
+from actorlib._wire.serialization import Reduced, decode, dump, encode, one_line
 from actorlib.exceptions import (
     RemoteTraceback,
     SerializationError,
@@ -96,9 +91,6 @@ def fill_future(future: SettableFuture, frame: Frame) -> None:
     """Fills a future with the value or the error in a frame.
 
     The future is done afterwards, whatever the loading does.
-
-    Raises:
-        KeyboardInterrupt: See ``fail_to_load``.
     """
     if frame[0] == RESULT:
         load_result(future, frame[3], frame[2])
@@ -119,21 +111,18 @@ def load_result(
     """Fills a future with the value in a payload, or with its loading error.
 
     A ref keeps the payload of a mutable value.
-
-    Raises:
-        KeyboardInterrupt: See ``fail_to_load``.
     """
     try:
         if type(payload) is SharedPayload:
             payload.hold()  # first, so that the loaded value shares that view
         value = decode(payload)
-        kept = kept_with(value, payload, borrowed)
+        kept_value = kept_with(value, payload, borrowed)
     except BaseException as error:  # noqa: BLE001  # loading runs the user's code
         fail_to_load(future, error)
     else:
         if not future.done():
-            if kept is not None and isinstance(future, ObjectRef):
-                cast("ObjectRef[Any]", future).set_result(value, kept)
+            if kept_value is not None and isinstance(future, ObjectRef):
+                cast("ObjectRef[Any]", future).set_result(value, kept_value)
             else:
                 future.set_result(value)
 
@@ -143,9 +132,8 @@ def kept_with(
 ) -> KeptValue | None:
     """Returns the kept value of a ref, for the value of a payload.
 
-    Returns:
-        None for an immutable value, unless it lies in shared memory: it is sent on from
-        there without a copy.
+    None for an immutable value, unless it lies in shared memory: it is sent on from
+    there without a copy.
     """
     own = b""
     if type(payload) is SharedPayload:
@@ -161,11 +149,7 @@ def kept_with(
 
 
 def load_kept(kept: KeptValue) -> Any:
-    """Makes the value of a ref again, as it was produced.
-
-    Raises:
-        Exception: Loading raised it.
-    """
+    """Makes the value of a ref again, as it was produced."""
     payload: Any = kept[0]
     return payload() if callable(payload) else decode(payload)
 
@@ -197,14 +181,15 @@ def _raise(error: BaseException) -> None:
 
 def exception_parts(
     error: BaseException,
-) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
-    """Returns the class of an exception, its constructor's arguments, and its state.
+) -> tuple[type, tuple[Any, ...], tuple[Any, ...], dict[str, Any]]:
+    """Returns the arguments of ``rebuild_exception`` for an exception.
 
     Builtin exceptions have their own rule: the arguments are not always ``args``
     (``OSError.filename``), nor is all other state in ``__dict__``
     (``ImportError.name``).
     """
-    arguments, state = own_args(error), dict(error.__dict__)
+    args = cast("tuple[Any, ...]", _args.__get__(error))
+    arguments, state = args, dict(error.__dict__)
     for name in _slots_of(type(error)):
         with contextlib.suppress(AttributeError):
             state[name] = getattr(error, name)
@@ -214,12 +199,7 @@ def exception_parts(
         _, arguments, *rest = cast("tuple[Any, ...]", error.__reduce__())
         if rest and isinstance(rest[0], dict):
             state |= rest[0]
-    return type(error), arguments, state
-
-
-def own_args(error: BaseException) -> tuple[Any, ...]:
-    """Returns the ``args`` of an exception, even if its class hides them."""
-    return cast("tuple[Any, ...]", _args.__get__(error))
+    return type(error), arguments, args, state
 
 
 def _set(error: BaseException, name: str, value: object) -> None:
@@ -244,9 +224,10 @@ def rebuild_exception(
     args: tuple[Any, ...],
     state: dict[str, Any],
 ) -> BaseException:
-    """Makes an exception from its parts, without a constructor of the user.
+    """Makes an exception from its class, its ``args`` and its state.
 
-    ``arguments`` are for the constructor of its closest builtin base.
+    No constructor of the user is run: ``arguments`` are for that of the closest builtin
+    base.
     """
     try:
         error = cls.__new__(cls, *arguments)
@@ -266,9 +247,6 @@ def exception_of(
 
     The summary of a cancelled call is the reason, if known. The payload is empty if
     there was no exception, or if it could not be pickled.
-
-    Raises:
-        KeyboardInterrupt: The user pressed Ctrl-C while it was loaded.
     """
     if kind == CANCELLED and not payload:
         return TaskCancelledError(summary or "the call was cancelled")
@@ -282,11 +260,7 @@ def exception_of(
 
 
 def _load(payload: Payload) -> object:
-    """Loads the exception in a payload; None if there is none, or it cannot be loaded.
-
-    Raises:
-        KeyboardInterrupt: The user pressed Ctrl-C meanwhile.
-    """
+    """Loads the exception in a payload; None without one, or if it cannot be loaded."""
     try:
         return decode(payload) if payload else None
     except Exception:  # noqa: BLE001  # loading runs the user's code, and its module may be missing here
@@ -312,8 +286,13 @@ def encode_exception(
     """
     chunk = take_chunk(error)
     if chunk is not None:
-        return _encode_chunk(chunk, encode)
-    for make in (lambda: error, lambda: _ExceptionParts(error)):
+        with contextlib.suppress(Exception):  # the user's classes may forbid anything
+            return encode(_SentChunk(chunk))
+        return encode(_SentChunk(chunk.without_unsendable("", encode)))
+    for make in (
+        lambda: error,
+        lambda: Reduced(rebuild_exception, *exception_parts(error)),
+    ):
         try:
             payload = encode(make())
             if type(decode(payload)) is type(error):
@@ -369,13 +348,6 @@ def take_chunk(error: BaseException) -> PartialChunk | None:
     return chunk
 
 
-def _encode_chunk(chunk: PartialChunk, encode: Callable[[object], Payload]) -> Payload:
-    try:
-        return encode(_SentChunk(chunk))
-    except Exception:  # noqa: BLE001  # the user's classes: one of the values is the cause
-        return encode(_SentChunk(chunk.without_unsendable("", encode)))
-
-
 class _SentChunk:
     """Pickles a partial chunk, with a separate payload for each error.
 
@@ -392,7 +364,7 @@ class _SentChunk:
             (place, one_line(error), traceback_of(error), encode_exception(error, dump))
             for place, error in failures
         ]
-        return _loaded_chunk, (seconds, values, packed)
+        return _LoadedChunk, (seconds, values, packed)
 
 
 class _LoadedChunk(NamedTuple):
@@ -400,25 +372,16 @@ class _LoadedChunk(NamedTuple):
 
     seconds: float
     values: list[Any]
-    failures: list[tuple[int, str, str, object]]
+    failures: list[tuple[int, str, str, Payload]]
 
     def error(self, where: str) -> BaseException:
         """Returns the first error, which carries the others; see PartialChunk."""
         failures: list[tuple[int, BaseException]] = []
-        for place, summary, text, loaded in self.failures:
+        for place, summary, text, payload in self.failures:
+            loaded = _load(payload)
             cause = loaded if isinstance(loaded, BaseException) else None
             failures.append((place, task_error(cause, summary, text, where)))
         return PartialChunk(self.seconds, self.values, failures).error()
-
-
-def _loaded_chunk(
-    seconds: float, values: list[Any], packed: list[tuple[int, str, str, Payload]]
-) -> _LoadedChunk:
-    failures = [
-        (place, summary, text, _load(payload))
-        for place, summary, text, payload in packed
-    ]
-    return _LoadedChunk(seconds, values, failures)
 
 
 def dump_exception(error: BaseException) -> bytes:
@@ -432,17 +395,6 @@ def dump_exception(error: BaseException) -> bytes:
         return cast("bytes", payload)
     text = "".join(traceback.format_exception(error))
     return dump(task_error(None, one_line(error), text, ""))
-
-
-class _ExceptionParts:
-    """Pickles an exception in parts, to be made again without its constructor."""
-
-    def __init__(self, error: BaseException) -> None:
-        cls, arguments, state = exception_parts(error)
-        self._parts = cls, arguments, own_args(error), state
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return rebuild_exception, self._parts
 
 
 def traceback_of(error: BaseException) -> str:
@@ -466,9 +418,9 @@ def with_note(error: BaseException, note: str) -> BaseException:
     For an exception that other waiters raise too, to whom the note does not apply.
     """
     try:
-        cls, arguments, state = exception_parts(error)
+        cls, arguments, args, state = exception_parts(error)
         state["__notes__"] = [*state.get("__notes__", ()), note]
-        copy = rebuild_exception(cls, arguments, own_args(error), state)
+        copy = rebuild_exception(cls, arguments, args, state)
     except Exception:  # noqa: BLE001  # the user's class: it may forbid anything
         return error
     copy.__cause__, copy.__context__ = error.__cause__, error.__context__
@@ -483,9 +435,9 @@ def clear_locals(error: BaseException) -> None:
     it.
     """
     following: BaseException | None = error
-    seen: set[int] = set()
-    while following is not None and id(following) not in seen:
-        seen.add(id(following))
+    ids: set[int] = set()
+    while following is not None and id(following) not in ids:
+        ids.add(id(following))
         traceback.clear_frames(following.__traceback__)
         following = following.__cause__ or following.__context__
 
@@ -518,10 +470,7 @@ def task_error(
 def _task_error_of(
     parts: tuple[Any, ...] | None, summary: str, text: str, where: str
 ) -> TaskError:
-    cause = None
-    if parts is not None:
-        cls, arguments, state, args = parts
-        cause = rebuild_exception(cls, arguments, args, state)
+    cause = None if parts is None else rebuild_exception(*parts)
     return task_error(cause, summary, text, where)
 
 
@@ -531,8 +480,7 @@ def _dual_error(cause: BaseException) -> TaskError | None:
         return None
     try:
         cls = _dual_class(type(cause))  # type: ignore[arg-type]  # classes are hashable
-        _, arguments, state = exception_parts(cause)
-        error = rebuild_exception(cls, arguments, own_args(cause), state)
+        error = rebuild_exception(cls, *exception_parts(cause)[1:])
     except Exception:  # noqa: BLE001  # the user's class: it may forbid anything
         return None
     return error if isinstance(error, TaskError) else None
@@ -545,7 +493,7 @@ def _dual_class(cls: type[BaseException]) -> type[TaskError]:
 
     def reduce(self: TaskError) -> tuple[object, ...]:
         summary = f"{cls.__name__}: {self}"
-        parts = self.cause and (*exception_parts(self.cause), own_args(self.cause))
+        parts = self.cause and exception_parts(self.cause)
         return _task_error_of, (parts, summary, self.traceback_str, self.where)
 
     return type(
@@ -563,8 +511,7 @@ def _dual_class(cls: type[BaseException]) -> type[TaskError]:
 def _builtin_constructor(cls: type[BaseException]) -> Any:
     """Returns the constructor of the closest builtin base, which sets the state in C.
 
-    ``OSError.errno`` or ``UnicodeDecodeError.start`` are not in a dict. The user's own
-    ``__init__`` is not run again, because its arguments are unknown.
+    ``OSError.errno`` or ``UnicodeDecodeError.start`` are not in a dict.
     """
     for base in cls.__mro__:
         if base.__module__ == "builtins":

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 
-_int = array.array("i").itemsize
-_ROOM = socket.CMSG_SPACE(_int)
+FD_SIZE = array.array("i").itemsize
+_ROOM = socket.CMSG_SPACE(FD_SIZE)
 _CUT_SHORT = int(socket.MSG_CTRUNC)  # a plain number: the enum's operations are slow
 _PEEK = int(socket.MSG_PEEK)
 _CLOSED_ON_EXEC = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
@@ -87,26 +87,18 @@ class FdSocket:
 
 
 def send_fd(sock: socket.socket, data: bytes, fd: int) -> int:
-    """Sends bytes with a descriptor at the first of them; returns how many were sent.
-
-    Raises:
-        OSError: As ``socket.send`` does.
-    """
+    """Sends bytes with a descriptor at the first one; returns how many were sent."""
     rights = array.array("i", [fd])
     return sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
 
-def receive_first(sock: socket.socket, nbytes: int) -> tuple[bytes, FdSocket | None]:
-    """Reads the first bytes of a pipe, and the side socket that may come with them.
-
-    Raises:
-        OSError: As ``socket.recv`` does.
-        ProtocolError: More than one descriptor came.
-    """
-    data, fds, _ = _receive(sock, nbytes)
-    if not fds:
-        return data, None
-    return data, FdSocket(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds[0]))
+def received_fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    """Returns the descriptors in what ``recvmsg`` has received beside its bytes."""
+    fds: list[int] = []
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds += array.array("i", data[: len(data) - len(data) % FD_SIZE])
+    return fds
 
 
 def _receive(
@@ -114,10 +106,7 @@ def _receive(
 ) -> tuple[bytes, list[int], bool]:
     """Reads bytes, their descriptor, and whether one could not be opened."""
     data, ancillary, arrived, _ = sock.recvmsg(nbytes, _ROOM, _CLOSED_ON_EXEC | flags)
-    fds: list[int] = []
-    for level, kind, beside in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            fds += array.array("i", beside[: len(beside) - len(beside) % _int])
+    fds = received_fds(ancillary)
     if not _CLOSED_ON_EXEC:
         for fd in fds:
             os.set_inheritable(fd, False)  # noqa: FBT003  # the os API
@@ -175,15 +164,11 @@ class SegmentSharing:
             self.close()
 
     def read_first(self, sock: socket.socket, nbytes: int) -> bytes:
-        """Reads the first bytes of a pipe, and the side socket that comes with them.
-
-        Raises:
-            OSError: As ``socket.recv`` does.
-            ProtocolError: They came with something else.
-        """
-        data, side = receive_first(sock, nbytes)
-        if side is not None:
-            self._fd_socket = side
+        """Reads the first bytes of a pipe, and the side socket that comes with them."""
+        data, fds, _ = _receive(sock, nbytes)
+        if fds:
+            side = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds[0])
+            self._fd_socket = FdSocket(side)
         return data
 
     def encode(self, frame: Frame) -> bytes | list[Buffer]:
@@ -192,9 +177,6 @@ class SegmentSharing:
         Descriptors are sent first. If one cannot be sent, a payload in its segment is
         sent through the pipe; its block stays a borrowed reference, and is returned
         when the payload was read.
-
-        Raises:
-            TypeError: msgpack does not support the type of a field.
         """
         payload = frame[-1]
         if type(payload) is SharedPayload and payload.segment in self.known_segments:
@@ -218,7 +200,7 @@ class SegmentSharing:
 
     def _unknown_segments(self, frame: Frame) -> list[bytes]:
         """Lists the segments of its borrowed blocks that the other side lacks."""
-        known = self.known_segments
+        shared = self.known_segments
         unknown: list[bytes] = []
         for field in frame[1:-1]:
             if type(field) is not list and type(field) is not tuple:
@@ -226,7 +208,7 @@ class SegmentSharing:
             for reference in cast("list[object]", field):
                 if (
                     type(reference) is bytes
-                    and (name := reference[:SEGMENT_NAME_SIZE]) not in known
+                    and (name := reference[:SEGMENT_NAME_SIZE]) not in shared
                     and kind_of(reference) == BLOCK_KIND
                     and name not in unknown
                 ):
@@ -260,26 +242,17 @@ class SegmentSharing:
         return False
 
     def hand_over_link(self, name: int, fd: int) -> Frame | None:
-        """Sends a worker its end of a link.
+        """Sends a worker its end of a link, by its key in ``links``.
 
-        Args:
-            name: Its key in ``links`` of the worker.
-            fd: The end; the caller still closes it here.
-
-        Returns:
-            The frame that has to be sent next on the pipe; None if the end was not
-            sent.
+        The caller still closes the end here. Returns the frame to send next on the
+        pipe; None if the end was not sent.
         """
         if self._fd_socket is None or not self._fd_socket.send(fd):
             return None
         return ({"link": name},)
 
     def payload_at(self, location: dict[Any, Any]) -> SharedPayload:
-        """Returns the payload at the location in a table.
-
-        Raises:
-            ProtocolError: There is no such place.
-        """
+        """Returns the payload at the location in a table."""
         for block in location:
             if block[:SEGMENT_NAME_SIZE] not in self.known_segments:
                 raise ProtocolError(
@@ -288,11 +261,7 @@ class SegmentSharing:
         return self.memory.payload_at(location)
 
     def take_table(self, table: dict[str, Any]) -> None:
-        """Processes a table about the memory itself.
-
-        Raises:
-            ProtocolError: It is malformed, or not allowed.
-        """
+        """Processes a table about the memory; ProtocolError if it is not allowed."""
         match table:
             case {"free": bytes(block)} if self._prefix is None:  # the usual case
                 self.memory.free(block)
@@ -370,14 +339,7 @@ class SegmentSharing:
 
 
 def _send_read_only(side: FdSocket, fd: int) -> bool:
-    """Sends a descriptor of the same file that can only read it.
-
-    Returns:
-        False if there is no room for it in transit.
-
-    Raises:
-        OSError: This process may not open more files.
-    """
+    """Sends a read-only descriptor of the same file; False without room in transit."""
     readable = read_only_fd(fd)
     try:
         return side.send(readable)

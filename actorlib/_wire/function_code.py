@@ -63,12 +63,7 @@ class ClassDefinitions:
         )
 
     def of(self, name: str, source: object, sent: object) -> ClassDefinition:
-        """Returns the pickled class of an actor: ``sent``, cached by ``source``.
-
-        Raises:
-            SerializationError: It cannot be sent, for example because a method uses a
-                global that cannot.
-        """
+        """Returns the pickled class of an actor: ``sent``, cached by ``source``."""
         definition = self._definitions.get(source)
         if definition is None:
             pickled = _pickle(self._engine, f"the actor class {name}", sent, sent)
@@ -80,12 +75,7 @@ class ClassDefinitions:
 def pickle_function(
     engine: Engine, label: str, source: object
 ) -> tuple[bytes, list[CountedId]]:
-    """Pickles a function; returns its bytes and its borrowed references.
-
-    Raises:
-        SerializationError: It cannot be sent, for example because it uses a global that
-            cannot.
-    """
+    """Pickles a function; see ``_pickle``."""
     plain = getattr(source, "__wrapped__", source)
     return _pickle(engine, f"the function {label}", source, plain)
 
@@ -96,8 +86,8 @@ def _pickle(
     """Pickles code; returns its bytes and its borrowed references.
 
     Raises:
-        SerializationError: It cannot be sent; the message names the part of ``blamed``
-            that prevents it.
+        SerializationError: It cannot be sent, for example because it uses a global that
+            cannot. The message names the part of ``blamed`` that prevents it.
     """
     with collecting_ids(engine) as borrowed:
         try:
@@ -109,17 +99,8 @@ def _pickle(
             ) from error
 
 
-class PickledFunction:
-    """Puts a pickled function into a payload; it arrives as the function."""
-
-    def __init__(self, source: bytes) -> None:
-        self._source = source
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _load, (self._source,)
-
-
-def _load(source: bytes) -> Callable[..., Any]:
+def load_function(source: bytes) -> Callable[..., Any]:
+    """Loads a function; one that cannot be loaded raises the error when called."""
     try:
         function = decode(source)
     except Exception as error:  # noqa: BLE001  # the user's modules: every call of it raises the error

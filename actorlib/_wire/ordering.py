@@ -51,11 +51,7 @@ class CallOrder(Generic[K, C]):
         return False
 
     def resolve(self, lane: K, call: C) -> list[C]:
-        """Records that the arguments of a call are there.
-
-        Returns:
-            The calls that may be sent now, in order.
-        """
+        """Records that a call is ready; returns the calls that may be sent now."""
         waiting = self._lanes.get(lane)
         if waiting is None:
             return []

@@ -11,7 +11,6 @@ which frames the other has.
 from __future__ import annotations
 
 import contextlib
-import errno
 import socket
 import zlib
 from typing import TYPE_CHECKING
@@ -29,15 +28,10 @@ _BURST = 8 * 1024
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 _SINGLE_READS = 8
 """The number of messages without a further read, after one read in vain."""
-_NO_ROOM = frozenset({errno.EAGAIN, errno.EMSGSIZE, errno.ENOBUFS, errno.ENOMEM})
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
-    """Creates both ends of a link.
-
-    Raises:
-        OSError: There are no more files, or the system has no such sockets.
-    """
+    """Creates both ends of a link; raises OSError if the system cannot."""
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in ends:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
@@ -55,7 +49,6 @@ class PeerSocket:
     One thread at a time reads and gathers; any thread sends.
 
     Attributes:
-        is_open: Whether the other side may still be there.
         has_more: Whether another message may follow the last one.
     """
 
@@ -66,7 +59,6 @@ class PeerSocket:
         "_size",
         "_sock",
         "has_more",
-        "is_open",
     )
 
     def __init__(self, fd: int) -> None:
@@ -74,7 +66,6 @@ class PeerSocket:
         self._sock.setblocking(False)  # noqa: FBT003  # the socket API
         self._gathered: list[tuple[Frame, bytes]] = []
         self._size = 0
-        self.is_open = True
         self.has_more = False
         # How many messages came one after another, and how many further ones are read
         # alone; see ``expects_more``.
@@ -85,20 +76,12 @@ class PeerSocket:
         return self._sock.fileno()
 
     def send(self, frame: Frame) -> bool:
-        """Sends a frame; False without room, or without a reader.
-
-        Raises:
-            TypeError: msgpack does not support the type of a field.
-        """
+        """Sends a frame; False without room, or without a reader."""
         data = encode(frame)
         return type(data) is bytes and self._send_message(data)
 
     def gather(self, frame: Frame) -> list[Frame]:
-        """Keeps a frame for the next ``flush``; sends it now if many are waiting.
-
-        Returns:
-            The frames without room on this link.
-        """
+        """Keeps a frame for ``flush``, or flushes; returns frames without room."""
         data = encode(frame)
         if type(data) is not bytes or len(data) > _BURST:
             rest = self.flush()
@@ -161,12 +144,10 @@ class PeerSocket:
 
     def shut_writing(self) -> None:
         """Sends no more; the other side can receive what was sent, to its end."""
-        self.is_open = False
         with contextlib.suppress(OSError):  # it is gone
             self._sock.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        self.is_open = False
         self._sock.close()
 
     def _send_message(self, message: bytes) -> bool:
@@ -174,7 +155,6 @@ class PeerSocket:
             return False
         try:
             self._sock.send(message, _NO_SIGNAL)
-        except OSError as error:
-            self.is_open = self.is_open and error.errno in _NO_ROOM
+        except OSError:
             return False
         return True

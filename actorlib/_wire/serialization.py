@@ -118,9 +118,7 @@ def encode_plain_call(args: tuple[object, ...]) -> bytes | None:
 def join_plain_call(args: Sequence[object], encoded: Mapping[int, object]) -> bytes:
     """Joins positional arguments, some of which are encoded, to those of a call.
 
-    Args:
-        args: The arguments; any object in the place of an encoded one.
-        encoded: The payloads of the encoded ones, by their position.
+    ``encoded`` has the payloads of the encoded ones, by their position.
 
     Returns:
         Empty if they cannot be joined: one is pickled, or not plain.
@@ -141,22 +139,15 @@ def join_plain_call(args: Sequence[object], encoded: Mapping[int, object]) -> by
 
 
 def encode_array_call(args: tuple[object, ...]) -> Payload | None:
-    """Encodes arrays and long bytes among plain positional arguments of a call.
+    """Encodes arrays and long bytes among plain arguments; None for all others.
 
     They contain no handles or refs, so the caller has no references to collect.
-
-    Returns:
-        None if there are none, or if there are other values.
     """
     return _pack_arrays(args, are_arguments=True)
 
 
 def encode_call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Payload:
-    """Encodes a call's arguments, for ``decode_call``.
-
-    Raises:
-        Exception: Pickling raised it; the arguments cannot be sent.
-    """
+    """Encodes a call's arguments, for ``decode_call``."""
     if not kwargs:
         plain = encode_plain_call(args)
         payload = _pack_arrays(args, are_arguments=True) if plain is None else plain
@@ -197,11 +188,7 @@ def decode(payload: Payload) -> Any:
 
 
 def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
-    """Decodes the positional and the keyword arguments of a call.
-
-    Raises:
-        Exception: Unpickling raised it.
-    """
+    """Decodes the positional and the keyword arguments of a call; see ``decode``."""
     if payload == _NO_ARGUMENTS:
         return (), {}
     value = decode(payload)
@@ -226,11 +213,7 @@ def with_own_buffers(payload: Payload) -> Payload:
 
 
 def dump(value: object) -> bytes:
-    """Pickles a value in one piece: for values that are kept and sent many times.
-
-    Raises:
-        Exception: Pickling raised it.
-    """
+    """Pickles a value in one piece: for values that are kept and sent many times."""
     stream = io.BytesIO()
     try:
         _WholePickler(stream, _PROTOCOL).dump(value)
@@ -496,30 +479,29 @@ class _WholePickler(_DeferringPickler):
     dispatch_table: ClassVar[Any] = ChainMap[Any, Any](_OWN, REDUCERS, _cloudpickles)
 
 
-class _Long:
-    """Wraps long bytes, which are sent outside of the pickle."""
+class Reduced:
+    """Pickles as a call of a function, and arrives as the value of that call."""
 
-    __slots__ = ("data",)
+    __slots__ = ("_reduced",)
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, function: Callable[..., object], *args: object) -> None:
+        self._reduced = function, args
 
     def __reduce__(self) -> tuple[object, ...]:
-        return bytes, (pickle.PickleBuffer(self.data),)
+        return self._reduced
 
 
 def _wrap_long_bytes(value: object) -> object:
     """Makes pickle send long bytes as a buffer, which it would copy otherwise."""
     if type(value) is bytes and len(value) >= LARGE:
-        return _Long(value)
+        return Reduced(bytes, pickle.PickleBuffer(value))
     return value
 
 
 def storage_reducers(storage: Any) -> dict[type, Callable[[Any], Any]]:
-    """Returns the reducers of tensors' storages, by their class.
+    """Returns the reducers of the storages of tensors, by their class.
 
-    Args:
-        storage: The module ``torch.storage``, whose import may still be running.
+    The import of the module ``torch.storage`` may still be running.
     """
     try:
         return {

@@ -33,60 +33,9 @@ from actorlib._base.ids import (
 from actorlib._base.labels import LONGEST_NAME
 from actorlib._shm.layout import BLOCK_ID_STRUCT
 from actorlib._shm.memory import SharedPayload
+from actorlib._wire import messages
 from actorlib._wire.codec import SCALARS
-from actorlib._wire.messages import (
-    AT_ONCE,
-    AWAIT,
-    BEHIND_CALLS,
-    BLOCKED,
-    CALL_ACTOR,
-    CALL_ACTOR_WITH,
-    CALL_DEFERRED,
-    CANCEL,
-    CANCELLED,
-    CREATE,
-    CREATE_ARGUMENTS,
-    DIED,
-    DURATION,
-    END,
-    FAILURE,
-    FIND,
-    FORCE_CANCEL,
-    GROUP,
-    ITEM,
-    LEAVE,
-    LINK_BEGIN,
-    LINK_CALL_SENT,
-    LINK_CALLS,
-    LINK_CANCEL,
-    LINK_CLOSED,
-    LINK_FENCE,
-    LINK_OPEN,
-    LIST,
-    LOG,
-    NOTE_CALLS,
-    OBJECT_ANNOUNCE,
-    OBJECT_CANCEL,
-    OBJECT_GET,
-    OBJECT_PUT,
-    RAISED,
-    RAN,
-    READY,
-    RECORDED,
-    REGISTER_FUNCTION,
-    RELEASE_REFS,
-    RESULT,
-    RESULT_SCALAR,
-    RESUMED,
-    RUN,
-    STREAM_ACK,
-    STUCK,
-    TO_RESTART,
-    UNSTARTED,
-    WAITS,
-    Frame,
-    name_of,
-)
+from actorlib._wire.messages import Frame, name_of
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -122,9 +71,10 @@ class FieldType(NamedTuple):
 
 
 def check_frame(frame: Frame, prefix: bytes) -> tuple[bytes, ...]:
-    """Checks a frame from a worker, and returns its borrowed references.
+    """Checks a frame from a worker whose ids begin with ``prefix``.
 
-    ``prefix`` begins the ids that this worker makes.
+    Returns:
+        The borrowed references of the frame.
 
     Raises:
         ProtocolError: The frame is invalid; the message names the field.
@@ -219,6 +169,11 @@ def _one_of(what: str, *choices: int | str) -> FieldType:
     return FieldType(what, f"type(value) is {kind} and value in {choices}")
 
 
+def _tuple_of(what: str, item: FieldType) -> FieldType:
+    test = f"type(value) is tuple and all({item.test} for value in value)"
+    return FieldType(what, test)
+
+
 def _exactly(what: str, kind: type) -> FieldType:
     return FieldType(what, f"type(value) is {kind.__name__}")
 
@@ -231,43 +186,11 @@ def _is_id(value: object) -> bool:
     )
 
 
-def _are_borrowed(value: Any) -> bool:
-    return type(value) is tuple and all(map(_is_id, cast("tuple[object, ...]", value)))
-
-
-def _are_texts(value: Any) -> bool:
-    return type(value) is tuple and all(
-        type(text) is str for text in cast("tuple[object, ...]", value)
-    )
-
-
-def _are_calls(value: Any) -> bool:
-    return type(value) is tuple and all(
-        type(call) is int and 1 <= call < LINKED
-        for call in cast("tuple[object, ...]", value)
-    )
-
-
-def _are_link_calls(value: Any) -> bool:
-    return type(value) is tuple and all(
-        type(call) is tuple
-        and len(cast("tuple[object, ...]", call)) == 4
-        and _is_link_call(*cast("tuple[Any, Any, Any, Any]", call))
-        for call in cast("tuple[object, ...]", value)
-    )
-
-
-def _is_link_call(call: Any, parent: Any, actor: Any, method: Any) -> bool:
-    return (
-        type(call) is int
-        and 1 <= call < LINKED
-        and type(parent) is int
-        and 0 <= parent < _MOST
-        and type(actor) is bytes
-        and len(actor) == ID_SIZE
-        and actor[KIND_AT] == ACTOR_KIND
-        and type(method) is str
-    )
+def _is_link_call(value: Any) -> bool:
+    """Whether a value has the fields of a LINK_CALL_SENT."""
+    kind = messages.LINK_CALL_SENT
+    fields = _items(value, len(FRAMES[kind]))
+    return _frame_tests[kind](b"", kind, *fields) is not None
 
 
 def _is_real(value: Any) -> bool:
@@ -307,13 +230,13 @@ def _are_variables(value: Any) -> bool:
 
 
 def _is_observed(value: Any) -> bool:
-    number, caller, made, carrier = _items(value, 4)
+    number, caller, call_time, carrier = _items(value, 4)
     return (
         type(number) is int
         and 0 < number < _MOST
         and type(caller) is bytes
         and len(caller) in (0, ID_SIZE)
-        and _is_real(made)
+        and _is_real(call_time)
         and type(carrier) is dict
         and all(
             type(text) is str
@@ -372,6 +295,7 @@ _RUNS_IF_ANY = _number(0, _MOST)
 _COUNT = _number(0, _MOST)
 _SESSION = _number(0, _SESSIONS)
 _TEXT = _exactly("a text", str)
+_TEXT_IF_ANY = FieldType("a text, or None", f"value is None or {_TEXT.test}")
 _NAME = FieldType(
     f"a name: one printable line of up to {LONGEST_NAME} characters",
     f"type(value) is str and value.isprintable() and len(value) <= {LONGEST_NAME}",
@@ -381,9 +305,10 @@ _BYTES = _exactly("bytes", bytes)
 _PAYLOAD = FieldType("a payload", "type(value) is bytes or type(value) in _PAYLOADS")
 _SCALAR = FieldType("a scalar", "type(value) in _SCALARS")
 _TIME = FieldType("a time", "_is_real(value)")
+_REFERENCE = FieldType("the id of a borrowed reference", "_is_id(value)")
 _BORROWED = FieldType(
     "None, or the ids of actors, objects and blocks",
-    "value is None or _are_borrowed(value)",
+    f"value is None or ({_tuple_of('', _REFERENCE).test})",
 )
 _ACTOR = _identity(ACTOR_KIND, "an actor")
 _OBJECT = _identity(OBJECT_KIND, "an object")
@@ -397,32 +322,40 @@ _NAMES: Final[dict[str, Any]] = {
     "_PAYLOADS": _PAYLOADS,
     "_SCALARS": SCALARS,
     "_are_attributes": _are_attributes,
-    "_are_calls": _are_calls,
-    "_are_link_calls": _are_link_calls,
-    "_are_borrowed": _are_borrowed,
-    "_are_texts": _are_texts,
     "_is_deadline": _is_deadline,
     "_is_id": _is_id,
+    "_is_link_call": _is_link_call,
     "_is_real": _is_real,
     "_are_headers": _are_headers,
 }
 """The names in tests."""
 
 FRAMES: Final[dict[int, dict[str, FieldType]]] = {
-    READY: {"name": _NAME, "pid": _number(1, _PIDS)},
-    RESULT: {"call": _RUNS, "borrowed": _BORROWED, "value": _PAYLOAD},
-    RESULT_SCALAR: {"call": _RUNS, "value": _SCALAR},
-    FAILURE: {
+    messages.READY: {"name": _NAME, "pid": _number(1, _PIDS)},
+    messages.RESULT: {"call": _RUNS, "borrowed": _BORROWED, "value": _PAYLOAD},
+    messages.RESULT_SCALAR: {"call": _RUNS, "value": _SCALAR},
+    messages.FAILURE: {
         "call": _RUNS_IF_ANY,
-        "kind": _one_of("a kind of failure", RAISED, DIED, CANCELLED, UNSTARTED),
+        "kind": _one_of(
+            "a kind of failure",
+            messages.RAISED,
+            messages.DIED,
+            messages.CANCELLED,
+            messages.UNSTARTED,
+        ),
         "summary": _TEXT,
         "traceback": _TEXT,
         "where": _TEXT,
         "borrowed": _BORROWED,
         "exception": _PAYLOAD,
     },
-    ITEM: {"call": _RUNS, "index": _COUNT, "borrowed": _BORROWED, "value": _PAYLOAD},
-    CALL_ACTOR: {
+    messages.ITEM: {
+        "call": _RUNS,
+        "index": _COUNT,
+        "borrowed": _BORROWED,
+        "value": _PAYLOAD,
+    },
+    messages.CALL_ACTOR: {
         "call": _CALL,
         "parent": _RUNS_IF_ANY,
         "actor": _ACTOR,
@@ -430,7 +363,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "borrowed": _BORROWED,
         "arguments": _PAYLOAD,
     },
-    CALL_ACTOR_WITH: {
+    messages.CALL_ACTOR_WITH: {
         "call": _CALL,
         "parent": _RUNS_IF_ANY,
         "actor": _ACTOR,
@@ -439,7 +372,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "headers": _HEADERS,
         "arguments": _PAYLOAD,
     },
-    CALL_DEFERRED: {
+    messages.CALL_DEFERRED: {
         "call": _CALL,
         "parent": _RUNS_IF_ANY,
         "actor": FieldType(
@@ -451,47 +384,50 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         ),
         "method": _TEXT,
     },
-    WAITS: {
+    messages.WAITS: {
         "call": _CALL_IF_ANY,
         "method": _TEXT,
     },
-    STUCK: {
+    messages.STUCK: {
         "call": _CALL,
-        "methods": FieldType("the names of methods", "_are_texts(value)"),
+        "methods": _tuple_of("the names of methods", _TEXT),
         "method": _TEXT,
     },
-    CANCEL: {"call": _CALL, "recursive": _FLAG},
-    CREATE: {
+    messages.CANCEL: {"call": _CALL, "recursive": _FLAG},
+    messages.CREATE: {
         "call": _CALL_IF_ANY,
         "actor": _OWN_ACTOR,
         "borrowed": _BORROWED,
         "class": _BYTES,
         "options": _BYTES,
     },
-    CREATE_ARGUMENTS: {
+    messages.CREATE_ARGUMENTS: {
         "actor": _OWN_ACTOR,
         "is_good": _FLAG,
         "borrowed": _BORROWED,
         "arguments": _PAYLOAD,
     },
-    AWAIT: {"call": _CALL, "actor": _ACTOR},
-    END: {
+    messages.AWAIT: {"call": _CALL, "actor": _ACTOR},
+    messages.END: {
         "call": _CALL,
         "actor": _ACTOR,
-        "manner": _one_of("a manner of ending", BEHIND_CALLS, AT_ONCE, TO_RESTART),
-    },
-    RELEASE_REFS: {
-        "reference": FieldType("the id of a borrowed reference", "_is_id(value)"),
-        "count": _number(1, _MOST),
-    },
-    FIND: {
-        "call": _CALL,
-        "name": _TEXT,
-        "namespace": FieldType(
-            "a text, or None", "value is None or type(value) is str"
+        "manner": _one_of(
+            "a manner of ending",
+            messages.BEHIND_CALLS,
+            messages.AT_ONCE,
+            messages.TO_RESTART,
         ),
     },
-    LIST: {
+    messages.RELEASE_REFS: {
+        "reference": _REFERENCE,
+        "count": _number(1, _MOST),
+    },
+    messages.FIND: {
+        "call": _CALL,
+        "name": _TEXT,
+        "namespace": _TEXT_IF_ANY,
+    },
+    messages.LIST: {
         "call": _CALL,
         "what": _one_of(
             "the name of a list",
@@ -503,30 +439,30 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
             "total",
         ),
     },
-    LEAVE: {"call": _RUNS_IF_ANY},
-    OBJECT_ANNOUNCE: {"object": _OWN_OBJECT, "call": _CALL_IF_ANY},
-    OBJECT_PUT: {
+    messages.LEAVE: {"call": _RUNS_IF_ANY},
+    messages.OBJECT_ANNOUNCE: {"object": _OWN_OBJECT, "call": _CALL_IF_ANY},
+    messages.OBJECT_PUT: {
         "object": _OWN_OBJECT,
         "is_good": _FLAG,
         "borrowed": _BORROWED,
         "value": _PAYLOAD,
     },
-    OBJECT_GET: {"call": _CALL, "object": _OBJECT},
-    OBJECT_CANCEL: {"object": _OBJECT},
-    GROUP: {
+    messages.OBJECT_GET: {"call": _CALL, "object": _OBJECT},
+    messages.OBJECT_CANCEL: {"object": _OBJECT},
+    messages.GROUP: {
         "call": _CALL,
         "operation": _one_of(
             "an operation of groups", "find", "infos", "ready", "remove", "reserve"
         ),
         "about": _BYTES,
     },
-    REGISTER_FUNCTION: {
+    messages.REGISTER_FUNCTION: {
         "function": _COUNT,
         "label": _TEXT,
         "borrowed": _BORROWED,
         "source": _BYTES,
     },
-    RUN: {
+    messages.RUN: {
         "call": _CALL,
         "parent": _RUNS_IF_ANY,
         "function": _COUNT,
@@ -535,37 +471,43 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "borrowed": _BORROWED,
         "arguments": _PAYLOAD,
     },
-    FORCE_CANCEL: {"call": _CALL, "recursive": _FLAG},
-    DURATION: {
+    messages.FORCE_CANCEL: {"call": _CALL, "recursive": _FLAG},
+    messages.DURATION: {
         "function": _TEXT,
-        "seconds": FieldType("seconds", "_is_real(value)"),
+        "seconds": FieldType("seconds", _TIME.test),
     },
-    BLOCKED: {
+    messages.BLOCKED: {
         "number": _RUNS,
-        "calls": FieldType("the numbers of calls", "_are_calls(value)"),
+        "calls": _tuple_of("the numbers of calls", _CALL),
         "count": _COUNT,
     },
-    RESUMED: {"number": _RUNS},
-    STREAM_ACK: {"call": _CALL, "count": _number(-1, _MOST)},
-    LINK_OPEN: {"actor": _ACTOR},
-    LINK_BEGIN: {"session": _SESSION},
-    LINK_FENCE: {"session": _SESSION},
-    LINK_CANCEL: {"session": _SESSION, "call": _RUNS_IF_ANY, "is_unread": _FLAG},
-    LINK_CALL_SENT: {
+    messages.RESUMED: {"number": _RUNS},
+    messages.STREAM_ACK: {"call": _CALL, "count": _number(-1, _MOST)},
+    messages.LINK_OPEN: {"actor": _ACTOR},
+    messages.LINK_BEGIN: {"session": _SESSION},
+    messages.LINK_FENCE: {"session": _SESSION},
+    messages.LINK_CANCEL: {
+        "session": _SESSION,
+        "call": _RUNS_IF_ANY,
+        "is_unread": _FLAG,
+    },
+    messages.LINK_CALL_SENT: {
         "call": _CALL,
         "parent": _RUNS_IF_ANY,
         "actor": _ACTOR,
         "method": _TEXT,
     },
-    LINK_CLOSED: {"nothing": _number(0, 1)},
-    NOTE_CALLS: {"nothing": _number(0, 1)},
-    LINK_CALLS: {
-        "calls": FieldType("calls over links", "_are_link_calls(value)"),
+    messages.LINK_CLOSED: {"nothing": _number(0, 1)},
+    messages.NOTE_CALLS: {"nothing": _number(0, 1)},
+    messages.LINK_CALLS: {
+        "calls": _tuple_of(
+            "calls over links", FieldType("a call", "_is_link_call(value)")
+        ),
         "count": _COUNT,
         "number": _number(0, 2),
     },
-    RECORDED: {"number": _RUNS_IF_ANY, "runs": _COUNT, "piece": _BYTES},
-    RAN: {
+    messages.RECORDED: {"number": _RUNS_IF_ANY, "runs": _COUNT, "piece": _BYTES},
+    messages.RAN: {
         "number": _RUNS,
         "method": _TEXT,
         "caller": FieldType(
@@ -578,7 +520,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "status": _one_of("the status of a run", "ok", "error", "cancelled"),
         "error": _TEXT,
     },
-    LOG: {
+    messages.LOG: {
         "level": _COUNT,
         "name": _TEXT,
         "created": FieldType(
@@ -588,9 +530,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "call": _RUNS_IF_ANY,
         "method": _TEXT,
         "attributes": FieldType("attributes of a record", "_are_attributes(value)"),
-        "traceback": FieldType(
-            "a text, or None", "value is None or type(value) is str"
-        ),
+        "traceback": _TEXT_IF_ANY,
         "message": _TEXT,
     },
 }

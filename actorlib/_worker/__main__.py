@@ -65,11 +65,8 @@ def import_parts() -> None:
 class WarmWorker:
     """Holds the memory and the decoder that a worker begins with.
 
-    The template creates one for all its forks.
-
-    Args:
-        title: Shows the role of the process in ``ps``; None in a rehearsal of the
-            template.
+    The template creates one for all its forks. A rehearsal of the template shows no
+    title.
     """
 
     def __init__(self, title: ProcessTitle | None = None) -> None:
@@ -109,15 +106,7 @@ def flush_each_line() -> None:
 
 
 def serve(sock: socket.socket, warm: WarmWorker) -> None:
-    """Serves one actor until it ends.
-
-    Args:
-        sock: The worker's end of the pipe.
-        warm: The memory and the decoder, which no other worker of this process uses.
-
-    Raises:
-        BaseException: The reason of the end; EOFError if the owner is gone.
-    """
+    """Serves one actor until it ends; no other worker of this process uses ``warm``."""
     try:
         _run_actor(BlockingChannel(sock, warm.sharing, warm.decoder), warm.title)
     finally:
@@ -149,9 +138,11 @@ def serve_function_of(
 ) -> Callable[[Start, BlockingChannel], None]:
     """Returns the ``serve`` function of the executor of a worker.
 
-    Args:
-        config: The configuration of the worker.
-        make_loop: Creates its event loop if it needs one; None for the usual loop.
+    The function raises the reason of the worker's end: EOFError if the owner is gone,
+    SystemExit if the constructor raised, which the owner knows, or an error of the
+    user's code that is not an ``Exception``.
+
+    ``make_loop`` creates its event loop if it needs one; None for the usual loop.
     """
     if config.runs_functions and not config.is_async:
         from actorlib._worker.executors import task_executor  # noqa: PLC0415  # on demand

@@ -21,9 +21,9 @@ from actorlib._worker.executors.run_events import RunEvents
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._core.engine import Engine
     from actorlib._wire.actor_config import ActorConfig
     from actorlib._wire.messages import Frame
+    from actorlib._worker.requests.engine import WorkerEngine
     from actorlib.exceptions import EnforcementRefused
 
 FEATURES = {
@@ -48,11 +48,7 @@ LEFTOVERS = ("actorlib._features.cgroups.files",)
 
 
 def load_features(entries: Mapping[str, Any]) -> list[Callable[[], None]]:
-    """Imports features; returns the function that prepares each, in order.
-
-    Args:
-        entries: The entries of START, by the keys of ``FEATURES``.
-    """
+    """Imports features; returns the function that prepares each, in order."""
     return [
         partial(import_module(FEATURES[key]).prepare, entry)
         for key, entry in entries.items()
@@ -60,23 +56,14 @@ def load_features(entries: Mapping[str, Any]) -> list[Callable[[], None]]:
 
 
 def refusal(error: EnforcementRefused, where: str) -> Frame:
-    """Creates the frame that reports why an actor must not start.
-
-    Args:
-        error: The error of the feature.
-        where: What was being created, for messages.
-    """
+    """Creates the frame that reports why an actor must not start."""
     text = "".join(format_exception(error))
     summary = f"EnforcementRefused: {error}"
     return (FAILURE, 0, RAISED, summary, text, where, None, encode(error))
 
 
 def remove_leftovers(owner: int) -> None:
-    """Removes what the features of a killed owner have left on the machine.
-
-    Args:
-        owner: The owner's process id.
-    """
+    """Removes what the features of a killed owner have left on the machine."""
     for name in LEFTOVERS:
         with suppress(ModuleNotFoundError):  # not installed, so it has left nothing
             import_module(name).remove_leftovers(owner)
@@ -107,43 +94,18 @@ def import_parts() -> None:
 
 @final
 class WorkerFeatures:
-    """Attaches features to the engine of one worker.
+    """Attaches features to the engine of one worker."""
 
-    Args:
-        engine: The engine of the worker.
-        config: The configuration of the worker.
-        post: Sends a frame to the owner now.
-        gather: Sends a frame to the owner, at the latest with the next answer.
-
-    Attributes:
-        events: Notifies consumers of the calls that run.
-    """
-
-    def __init__(
-        self,
-        engine: Engine,
-        config: ActorConfig,
-        post: Callable[[Frame], None],
-        gather: Callable[[Frame], None],
-    ) -> None:
+    def __init__(self, engine: WorkerEngine, config: ActorConfig) -> None:
         self._engine = engine
         self._config = config
-        self._post = post
-        self._gather = gather
         self.events = RunEvents()
         # These stay while the feature is switched off.
         self._observer: Any = None
         self._recorder: Any = None
 
     def switch(self, frame: Frame) -> RunEvents | None:
-        """Attaches the feature of a frame, or switches it off.
-
-        Args:
-            frame: OBSERVE or RECORD.
-
-        Returns:
-            The new value of ``WorkerEngine.events``.
-        """
+        """Attaches or detaches a feature; returns ``WorkerEngine.events``."""
         (self._observe if frame[0] == OBSERVE else self._record)(*frame[1:])
         events = self.events
         return None if events.recorder is None and events.observer is None else events
@@ -152,7 +114,8 @@ class WorkerFeatures:
         if self._observer is None:
             from actorlib._features.middleware.worker import RunObserver
 
-            self._observer = RunObserver(self._engine, self._config, self._gather)
+            engine = self._engine
+            self._observer = RunObserver(engine, self._config, engine.gather)
         is_on = self._observer.switch(middlewares)
         self.events.observer = self._observer if is_on else None
 
@@ -160,7 +123,7 @@ class WorkerFeatures:
         if self._recorder is None:
             from actorlib._features.recording.worker import RunRecorder
 
-            self._recorder = RunRecorder(self._post)
+            self._recorder = RunRecorder(self._engine.post)
         self.events.recorder = None if mode == RECORD_END else self._recorder
         if number:
             self._recorder.send(number)

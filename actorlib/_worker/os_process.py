@@ -36,11 +36,7 @@ _MOST_READS = 8
 
 
 def watch(pid: int) -> int | None:
-    """Opens a descriptor that becomes readable when the parent process ends.
-
-    Returns:
-        None if the kernel has no such descriptors, or the parent has ended.
-    """
+    """Opens a descriptor that becomes readable when the parent ends, if it can."""
     try:
         descriptor = os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -112,7 +108,6 @@ def kill_group(pid: int, number: int) -> None:
 
 
 def has_children() -> bool:
-    """Whether this process has a child that was not reaped."""
     try:
         if hasattr(os, "waitid"):
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -128,22 +123,18 @@ def children() -> list[int]:
     The kernel may skip some while others end (proc(5)), so the list is read until two
     reads agree.
     """
-    latest: list[int] | None = None
-    for _ in range(_MOST_READS):
-        pids = _children()
-        if pids == latest:
-            break
-        latest = pids
-    return latest or []
-
-
-def _children() -> list[int]:
     me = os.getpid()
-    try:
-        with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as children:  # noqa: PTH123  # no pathlib in the template
-            return [int(pid) for pid in children.read().split()]
-    except OSError:
-        return []
+    pids: list[int] | None = None
+    for _ in range(_MOST_READS):
+        previous = pids
+        try:
+            with open(f"/proc/{me}/task/{me}/children", encoding="ascii") as listed:  # noqa: PTH123  # no pathlib in the template
+                pids = [int(pid) for pid in listed.read().split()]
+        except OSError:
+            return []
+        if pids == previous:
+            break
+    return pids or []
 
 
 def mark_of(pid: int) -> str:
@@ -233,7 +224,6 @@ def name_process(name: str) -> None:
 
 
 def prctl(option: int, value: int | bytes) -> None:
-    """Calls ``prctl``, if the system has it."""
     if _prctl is not None:
         _prctl(option, value, 0, 0, 0)
 
@@ -258,9 +248,6 @@ def exit_fork(error: BaseException | None) -> NoReturn:
     Handlers of the end of the process belong to the worker, which runs them at its own
     end. In a fork they would remove files that are in use, or end the worker's
     processes.
-
-    Args:
-        error: The error that the code raised, if it did.
     """
     code = 0
     if isinstance(error, SystemExit):

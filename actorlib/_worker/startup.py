@@ -59,9 +59,8 @@ def _add_common_methods(cls: type) -> None:
 
 
 def _ready(instance: object) -> bool:
-    """Returns True: an answer proves that the constructor has finished."""
     del instance
-    return True
+    return True  # an answer proves that the constructor has finished
 
 
 def _call(
@@ -70,27 +69,31 @@ def _call(
     return function(instance, *args, **kwargs)
 
 
+def _run_alone(method: Callable[[], object]) -> None:
+    value = method()
+    if isinstance(value, Coroutine):
+        import asyncio  # noqa: PLC0415  # actors without a loop never load it
+
+        asyncio.run(cast("Coroutine[Any, Any, object]", value))
+
+
 @contextmanager
 def shutting_down(
-    instance: object,
-    run: Callable[[Callable[[], object]], object] | None = None,
+    instance: object, run: Callable[[Callable[[], object]], object] = _run_alone
 ) -> Generator[None]:
     """Runs the clean-up hooks of an actor when its calls end.
 
     They run when the actor is stopped after its calls, and after ``exit_actor()`` or
     ``sys.exit()``. They do not run for an actor that is killed, fails, or loses its
-    owner. An error of a hook is printed, and the actor leaves nevertheless.
-
-    Args:
-        instance: The actor's object.
-        run: Calls a hook and awaits its result if needed; for actors with a loop.
+    owner. An error of a hook is printed, and the actor leaves nevertheless. For actors
+    with a loop, ``run`` calls a hook and awaits its result if needed.
     """
     try:
         yield
     except SystemExit:
-        _shut_down(instance, run or _run_alone)
+        _shut_down(instance, run)
         raise
-    _shut_down(instance, run or _run_alone)
+    _shut_down(instance, run)
 
 
 def _shut_down(instance: object, run: Callable[[Callable[[], object]], object]) -> None:
@@ -103,14 +106,6 @@ def _shut_down(instance: object, run: Callable[[Callable[[], object]], object]) 
                 traceback.print_exc()
 
 
-def _run_alone(method: Callable[[], object]) -> None:
-    value = method()
-    if isinstance(value, Coroutine):
-        import asyncio  # noqa: PLC0415  # actors without a loop never load it
-
-        asyncio.run(cast("Coroutine[Any, Any, object]", value))
-
-
 class ExecutorThreads:
     """The threads of one actor other than its main thread.
 
@@ -121,19 +116,10 @@ class ExecutorThreads:
     def __init__(self) -> None:
         self._threads: list[threading.Thread] = []
 
-    def __len__(self) -> int:
-        return len(self._threads)
-
     def start(
         self, name: str, work: Callable[..., object], *args: object
     ) -> threading.Thread:
-        """Starts a thread in a copy of the current context.
-
-        Args:
-            name: The name of the thread, for debuggers.
-            work: The function that it runs.
-            *args: The arguments of the function.
-        """
+        """Starts a thread in a copy of the current context."""
         thread = threading.Thread(
             target=copy_context().run, args=(work, *args), name=name, daemon=True
         )
@@ -151,10 +137,6 @@ class Start:
     """The content of the START frame of a worker.
 
     Attributes:
-        config: The configuration of the worker.
-        label: The name of the actor in messages.
-        context: Creates the actor's runtime context from its process.
-        threads: The threads of the actor other than its main thread.
         source: The pickled class.
         borrowed: The references in the class and the arguments.
         arguments: The arguments of the constructor.
@@ -162,7 +144,6 @@ class Start:
 
     config: ActorConfig
     label: Label
-    context: partial[RuntimeContext]
     threads: ExecutorThreads
     source: bytes
     borrowed: tuple[ActorId, ...] | None
@@ -170,11 +151,7 @@ class Start:
 
 
 def read_start(frame: Frame) -> Start:
-    """Reads the first frame.
-
-    Raises:
-        ProtocolError: It is not a START frame.
-    """
+    """Reads the first frame; raises ProtocolError if it is not a START frame."""
     if frame[0] != START:
         raise ProtocolError(f"a worker's first frame is START, not kind {frame[0]}")
     _, values, source, borrowed, arguments = frame
@@ -182,7 +159,6 @@ def read_start(frame: Frame) -> Start:
     return Start(
         config=config,
         label=Label(config.class_name, config.name),
-        context=partial(_context_of, config),
         threads=ExecutorThreads(),
         source=source,
         borrowed=borrowed,
@@ -190,10 +166,11 @@ def read_start(frame: Frame) -> Start:
     )
 
 
-def _context_of(config: ActorConfig, *, process: CallLookup) -> RuntimeContext:
+def context_of(config: ActorConfig, process: CallLookup) -> RuntimeContext:
+    """Creates the runtime context of a worker, or of an attached program."""
     from actorlib._core.runtime_context import RuntimeContext  # noqa: PLC0415  # on demand
 
-    is_actor = not config.runs_functions
+    is_actor = bool(config.class_name) and not config.runs_functions
     group = config.placement_group
     return RuntimeContext(
         process=process,
@@ -238,16 +215,12 @@ def construct(
     start: Start,
     engine: WorkerEngine,
     run: Callable[[Callable[[], object]], Any] = operator.call,
-    run_to_end: Callable[[Callable[[], object]], object] | None = None,
+    run_to_end: Callable[[Callable[[], object]], object] = _run_alone,
 ) -> object:
     """Creates the actor's object; reports a failure to the owner.
 
-    Args:
-        start: The content of the START frame.
-        engine: The engine of the worker.
-        run: Calls the constructor on the right thread.
-        run_to_end: Calls a hook and awaits its result if needed; for actors with a
-            loop.
+    ``run`` calls the constructor on the right thread. For actors with a loop,
+    ``run_to_end`` calls a hook and awaits its result if needed.
 
     Raises:
         SystemExit: The constructor or a hook raised, or the actor ended itself there.
@@ -258,11 +231,11 @@ def construct(
             instance: object
             instance, initializing = run(partial(_construct, start, engine))
             if initializing is not None:
-                (run_to_end or _run_alone)(lambda: initializing)
+                run_to_end(lambda: initializing)
         setup = hooks_of(type(instance)).setup
         if setup is not None:
             where = engine.where(setup)
-            (run_to_end or _run_alone)(find_method(instance, setup))
+            run_to_end(find_method(instance, setup))
         if engine.is_over:
             engine.check_over(0)
     except ActorExit:
@@ -278,9 +251,7 @@ def _construct(
 ) -> tuple[object, Coroutine[Any, Any, object] | None]:
     """Imports the class and calls it; this is the first line of the user's code to run.
 
-    Returns:
-        The actor's object, and the coroutine of its constructor if that is an ``async
-        def``.
+    Also returns the coroutine of the constructor if that is an ``async def``.
     """
     enter_directory(start)
     source = decode(start.source)

@@ -50,7 +50,6 @@ def test_frame_when_it_is_large_then_it_does_not_go(payload: object) -> None:
     with linked() as (ours, theirs):
         assert not ours.send((RESULT, 1, None, payload))
 
-        assert ours.is_open
         assert theirs.receive() == []
 
 
@@ -60,7 +59,6 @@ def test_link_when_nobody_reads_then_it_is_full_and_nothing_is_cut() -> None:
         while ours.send((RESULT, sent, None, bytes(1000))):
             sent += 1
 
-        assert ours.is_open
         for number in range(sent):
             assert theirs.receive() == [(RESULT, number, None, bytes(1000))]
         assert ours.send((RESULT, 0, None, b""))
@@ -80,7 +78,6 @@ def test_gathered_when_they_cannot_go_then_they_are_given_back() -> None:
         ours.gather((RESULT, 1, None, b""))
 
         assert ours.flush() == [(RESULT, 1, None, b"")]
-        assert not ours.is_open
 
 
 def test_refusal_when_messages_are_there_then_they_are_received_and_no_other() -> None:

@@ -6,7 +6,7 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -14,8 +14,7 @@ from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.codec import encode
 from actorlib._wire.messages import CALL, RESULT
 from actorlib._wire.peer_socket import PeerSocket, socket_pair
-from actorlib._worker.requests.engine import LinkSource
-from actorlib._worker.requests.inbox import FrameConsumer, PipeInbox
+from actorlib._worker.requests.inbox import LinkSource, PipeInbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 
-class Client(FrameConsumer):
+class Client:
     """Is interrupted by the first answer; it has no streams, and no links."""
 
     def __init__(self) -> None:
@@ -50,7 +49,7 @@ def client() -> Client:
 def ends(client: Client) -> Iterator[tuple[socket.socket, PipeInbox]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        inbox = PipeInbox(client, BlockingChannel(theirs))
+        inbox = PipeInbox(cast("Any", client), BlockingChannel(theirs))
         yield ours, inbox
         if inbox._events is not None:
             inbox._events.close()
@@ -101,14 +100,11 @@ class Link(LinkSource):
     def fileno(self) -> int:
         return self._end.fileno()
 
-    def read(self) -> list[Frame]:
-        found: list[Frame] = []
-        while frames := self._end.receive():
+    def read(self, *, is_next: bool = False) -> list[Frame]:
+        found = self._end.receive()
+        while not is_next and (frames := self._end.receive()):
             found += frames
         return found
-
-    def read_next(self) -> list[Frame]:
-        return self._end.receive()
 
 
 def test_links_when_the_pipe_brings_something_then_all_of_theirs_is_before_it(

@@ -45,21 +45,20 @@ from actorlib._worker.links.outgoing_links import (
     Route,
     RoutePolicy,
 )
-from actorlib._worker.requests.engine import LinkReader
 from actorlib._worker.requests.refcount import LocalRefCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.messages import Frame
-    from actorlib._worker.requests.engine import LinkSource
+    from actorlib._worker.requests.inbox import LinkSource
 
 CALLER, CALLEE = 3, 5
 ACTOR = ActorId(b"a" * 16)
 
 
-class Reading(LinkReader):
-    """Reads links when it is told to."""
+class Reading:
+    """Reads links when it is told to, in place of an inbox."""
 
     def __init__(self) -> None:
         self.sources: list[LinkSource] = []
@@ -109,7 +108,7 @@ class Two:
     def __init__(self) -> None:
         self.sharings = SegmentSharing(SharedMemory()), SegmentSharing(SharedMemory())
         self.engines: Any = (Engine(), Engine())
-        self.readers = Reading(), Reading()
+        self.readers: Any = (Reading(), Reading())
         self.outgoing = OutgoingLinks(
             self.engines[0], self.readers[0], CALLER, self.sharings[0]
         )
@@ -180,7 +179,7 @@ class Two:
 
     def read_links(self) -> None:
         for source in [*self.readers[1].sources]:
-            while frames := source.read_next():
+            while frames := source.read(is_next=True):
                 self._receive(frames)
 
     def read_answers(self) -> None:
@@ -469,7 +468,7 @@ def test_references_when_an_actor_has_to_answer_then_they_go_back_later() -> Non
         number = two.open_link()
         two.call(number)
         two.settle()
-        refcount.release(ACTOR)
+        refcount.release_all((ACTOR,))
         assert refcount.take_returned() == []
 
         two.incoming.answer((RESULT, two.received[-1][1], None, b""))

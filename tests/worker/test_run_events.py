@@ -43,7 +43,10 @@ class Config:
 
 
 class Engine:
-    """Makes no calls."""
+    """Makes no calls, and keeps the frames that it sends."""
+
+    def __init__(self, sent: list[Frame]) -> None:
+        self.post = self.gather = sent.append
 
     def call(self) -> None: ...
 
@@ -69,9 +72,7 @@ def sent() -> list[Frame]:
 
 @pytest.fixture
 def features(sent: list[Frame]) -> WorkerFeatures:
-    return WorkerFeatures(
-        cast("Any", Engine()), cast("Any", Config()), sent.append, sent.append
-    )
+    return WorkerFeatures(cast("Any", Engine(sent)), cast("Any", Config()))
 
 
 def pieces(features: WorkerFeatures, sent: list[Frame]) -> list[list[Any]]:

@@ -18,9 +18,9 @@ from actorlib._owner.functions.task_queue import (
 )
 from actorlib._shm.running_calls import MARK
 from actorlib._wire.codec import pack
-from actorlib._wire.function_code import ADD_FUNCTION, NO_CALL, PickledFunction
+from actorlib._wire.function_code import ADD_FUNCTION, NO_CALL, load_function
 from actorlib._wire.messages import CALL, CALL_SCALARS, CALL_WITH, RETURN_UNSTARTED
-from actorlib._wire.serialization import encode_call
+from actorlib._wire.serialization import Reduced, encode_call
 
 if TYPE_CHECKING:
     import asyncio
@@ -139,7 +139,8 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         if len(self.functions) >= MOST_FUNCTIONS:
             self.is_leaving = True
         self._references.arrived(code.borrowed, self._session)
-        payload = encode_call((code.method, PickledFunction(code.source)), {})
+        function = Reduced(load_function, code.source)
+        payload = encode_call((code.method, function), {})
         borrowed = code.borrowed or None
         channel.send((CALL, NO_CALL, ADD_FUNCTION, borrowed, payload))
 

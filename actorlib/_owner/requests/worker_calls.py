@@ -16,7 +16,7 @@ from actorlib._owner.calls.deadlines import Clock, Timed, Timekeeper
 from actorlib._owner.calls.response_target import IS_CANCELLED
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.teardown import Phase, tear_down
-from actorlib._wire.arguments import PickledHandle
+from actorlib._wire.arguments import load_handle
 from actorlib._wire.call_headers import late_error
 from actorlib._wire.errors import dump_exception
 from actorlib._wire.messages import (
@@ -29,7 +29,7 @@ from actorlib._wire.messages import (
     RESULT,
     TO_RESTART,
 )
-from actorlib._wire.serialization import dump, encode, one_line
+from actorlib._wire.serialization import Reduced, dump, encode, one_line
 from actorlib.exceptions import DeadlineExceededError
 
 if TYPE_CHECKING:
@@ -263,7 +263,8 @@ class WorkerCall:
     def answer_with(self, supervisor: ActorSupervisor) -> None:
         """Answers with a handle of an actor, which the worker borrows."""
         record = supervisor.record
-        handle = PickledHandle(record.id, record.interface, record.options.name)
+        name = record.options.name
+        handle = Reduced(load_handle, record.id, record.interface, name)
         self.answer((RESULT, 0, (record.id,), dump(handle)))
 
     def fail(self, error: BaseException) -> None:

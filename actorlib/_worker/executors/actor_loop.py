@@ -24,12 +24,9 @@ class MethodLoop:
     """A loop and the calls that run on it.
 
     Args:
-        loop: The loop.
-        context: The context of its plain methods.
         is_shared: Whether another thread than the loop's reads the pipe.
 
     Attributes:
-        loop: The loop.
         call_soon: Schedules a callback from the thread that reads the pipe.
         context: The context of its plain methods. Two threads cannot enter one context.
         tasks: The calls of ``async def`` methods that run on it, by number.
@@ -47,16 +44,9 @@ class MethodLoop:
 class ActorLoop:
     """Runs the loop of the thread that the actor's object belongs to.
 
-    Args:
-        client: The engine of the worker.
+    Attributes:
         main: The loop, and the context of plain code. Variables that plain code sets
             are visible to all later code.
-
-    Attributes:
-        client: The engine of the worker.
-        main: The loop and its context.
-        loop: The loop.
-        has_ended: Whether the actor has ended.
     """
 
     def __init__(self, client: AsyncOwnerClient, main: MethodLoop) -> None:
@@ -73,11 +63,7 @@ class ActorLoop:
         return self._ending is not None
 
     def call(self, work: Callable[[], T]) -> T:
-        """Calls plain code on the running loop; returns its value.
-
-        Raises:
-            BaseException: The error of the code.
-        """
+        """Calls plain code on the running loop; returns its value."""
         values: list[T] = []
         errors: list[BaseException] = []
 
@@ -125,11 +111,7 @@ class ActorLoop:
             self._awaited_task = None
 
     def run(self) -> None:
-        """Runs the loop until the actor ends.
-
-        Raises:
-            BaseException: The reason of the end.
-        """
+        """Runs the loop until the actor ends; raises the reason of the end, if any."""
         while self._ending is None:
             try:
                 self.loop.run_forever()

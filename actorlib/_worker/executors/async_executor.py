@@ -81,14 +81,7 @@ _PAUSE_ABOVE = 4 * 1024 * 1024
 def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) -> None:
     """Serves an actor with an event loop: creates it, runs its calls, ends it.
 
-    Args:
-        start: The content of the START frame.
-        pipe: The worker's end of the pipe, with the bytes that were read already.
-        loop: A new loop, which runs on this thread.
-
-    Raises:
-        BaseException: The reason of the end, as for a serial actor.
-        EOFError: The owner is gone.
+    The loop is a new one, and runs on this thread.
     """
     pipe_loop = new_loop() if any(start.config.limits) else loop
     client = AsyncOwnerClient(start, pipe_loop, pipe)
@@ -111,17 +104,10 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
     """Runs the methods of an actor with an event loop.
 
     It is the executor of plain methods, and passes ``async def`` methods to
-    ``Coroutines``. A plain method runs on a loop, which is blocked meanwhile: the
-    actor's own, or that of a concurrency group with coroutines. A group without
-    coroutines has threads.
+    ``Coroutines``.
 
     Args:
-        client: The engine of the worker, with its pipe and the loop that reads it.
-        start: The content of the START frame.
         loop: The loop of this thread; without groups it reads the pipe.
-
-    Attributes:
-        actor_loop: Runs the loop of this thread.
     """
 
     def __init__(
@@ -151,7 +137,7 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
         )
         self.actor_loop = ActorLoop(client, self._main)
         client.inbox.receive = self._receive_from_link
-        client.on_leave = self._begin_to_leave
+        client.on_leave = lambda: self._start_background(self._leave_actor())
         client.is_call_cancelled = self._was_cancelled
         self._gates = Gates(
             start.config.limits or {"": LOOPED_LIMIT},
@@ -368,19 +354,13 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
         await self._channel.drain()
         end_now()
 
-    def _begin_to_leave(self) -> None:
-        self._start_background(self._leave_actor(self._start.config.grace))
-
-    async def _leave_actor(self, grace: float) -> None:
-        """Ends the actor at its own request: running calls get a grace period.
-
-        Args:
-            grace: Seconds.
-        """
+    async def _leave_actor(self) -> None:
+        """Ends the actor at its own request: running calls get a grace period."""
         for waiting in self._gates.clear():
             self._client.discard(waiting)
             self._channel.send((LEAVE, waiting[1]))
         with contextlib.suppress(TimeoutError):
+            grace = self._start.config.grace
             await asyncio.wait_for(self._until(self._is_idle), grace)
         self.actor_loop.end(ActorExit())  # finish() cancels calls that still run
 
@@ -562,7 +542,6 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
         return call in self._coroutines.cancelled or call in self._cancelled
 
     def _return_place(self, call: int, gate: Gate) -> None:
-        """Counts the place of a stream that was cancelled while it waited."""
         if call in self._resumed_early:
             self._resumed_early.discard(call)
         else:
@@ -616,18 +595,7 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
             self.actor_loop.break_actor(error)
 
     def _run_method(self, frame: Frame, gate: Gate | None) -> bool:
-        """Runs a plain call to its end, or a stream until its reader is behind.
-
-        Args:
-            frame: The call, or the frame that wakes a stream.
-            gate: The gate in which it has a place, if it needs one.
-
-        Returns:
-            Whether its code ran.
-
-        Raises:
-            BaseException: The reason of the actor's end.
-        """
+        """Runs a plain call, which may have a place in a gate; see ``execute``."""
         call = frame[1]
         if frame[0] != CALL and is_stream(frame):
             self._inbox.interrupted.discard(call)  # a stream is closed instead

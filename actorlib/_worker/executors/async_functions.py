@@ -33,15 +33,7 @@ if TYPE_CHECKING:
 def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) -> None:
     """Runs a worker of ``async def`` functions from its start to its end.
 
-    Args:
-        start: The content of the START frame.
-        pipe: The worker's end of the pipe, with the bytes that were read already.
-        loop: A new loop, which runs on this thread.
-
-    Raises:
-        BaseException: A function raised an error that ends its process, like
-            SystemExit.
-        EOFError: The owner is gone.
+    The loop is a new one, and runs on this thread.
     """
     enter_directory(start)
     client = _AsyncFunctionClient(start, loop, pipe)

@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 class Gate:
     """Limits the calls that run at once; a call that waits runs when another has left.
 
-    Args:
-        limit: How many calls may run at once.
-
     Attributes:
-        limit: How many calls may run at once.
-        running: How many calls run.
         waiting: The frames of the calls that wait, by number.
     """
 
@@ -76,7 +71,6 @@ class Gates:
         limits: How many calls run at once, by group. ``""`` is the group of methods
             without a group.
         groups: The groups of methods, by the names of the methods.
-        kind: The class of the gates.
 
     Attributes:
         by_group: The gates, by their groups.
@@ -95,12 +89,7 @@ class Gates:
         self.default = self.by_group.get("")
 
     def of(self, method: str, group: str | None = None) -> Gate:
-        """Returns the gate of a call.
-
-        Args:
-            method: The name of the method.
-            group: The group that the caller has named, if any.
-        """
+        """Returns the gate of a call, whose caller may have named a group."""
         return self.by_group[group or self._groups.get(method, "")]
 
     def name_of(self, gate: Gate) -> str:

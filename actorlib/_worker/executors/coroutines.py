@@ -43,25 +43,13 @@ from actorlib._core.engine import ActorExit
 from actorlib._futures.object_ref import end_wait
 from actorlib._options.interface import bind_method
 from actorlib._wire.codec import pack
-from actorlib._wire.messages import (
-    CALL,
-    CALL_SCALARS,
-    CALL_WITH,
-    RESULT_SCALAR,
-    Frame,
-)
+from actorlib._wire.messages import CALL, CALL_SCALARS, CALL_WITH, RESULT_SCALAR, Frame
 from actorlib._worker.executors import invoke
 from actorlib._worker.executors.generators import CUT_OFF, nbytes_of
 from actorlib._worker.executors.invoke import begin_run, start_async
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        Callable,
-        Coroutine,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
     from contextvars import Context
 
     from actorlib._worker.executors.actor_loop import ActorLoop, MethodLoop
@@ -84,14 +72,11 @@ class Coroutines:
     """Runs the calls of ``async def`` methods and async generators.
 
     Args:
-        actor_loop: The loop of the actor's own thread; ends the actor.
-        streams: The streams of the actor.
         over: Receives the answer of a call, or None if it has ended the actor.
         leave: Frees the place of a call among those that run at once.
         return_place: Counts the place of a stream that was cancelled while it waited.
 
     Attributes:
-        instance: The actor's object.
         runs: The code that runs a call, with its method as the local ``name``.
         cancelled: The calls that run and were cancelled.
         plain_count: The number of plain calls that run or are scheduled, which the

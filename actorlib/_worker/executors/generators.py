@@ -30,15 +30,12 @@ class OutgoingStream:
     """The state of one stream.
 
     Attributes:
-        call: The number of its call.
-        wake_frame: The frame that wakes it.
         window: The items that were sent, and those that were taken.
         source: The generator, after its creation.
         next_item: Returns the next item of a plain generator.
         run: The run of a plain generator, if there are consumers of events.
         item_count: The number of items, including those without a reader.
         end_reason: Why the stream has to end early, or None.
-        is_paused: Whether it waits for its reader.
         last_taken: The number of taken items at the last check for stalled streams.
     """
 
@@ -99,11 +96,6 @@ class OutgoingStreams:
         return stream
 
     def of(self, call: int) -> OutgoingStream:
-        """Returns the stream of a call.
-
-        Raises:
-            LookupError: The call has no open stream.
-        """
         return self._open[call]
 
     def may_go(self, stream: OutgoingStream) -> bool:
@@ -151,11 +143,11 @@ class OutgoingStreams:
             self._wake(stream.wake_frame)
         return True
 
-    def end_all(self, why: str = CANCELLED) -> None:
+    def end_all(self) -> None:
         """Ends every stream at its next item: the owner is gone."""
         with self._lock:
             for stream in self._open.values():
-                stream.end_reason = stream.end_reason or why
+                stream.end_reason = stream.end_reason or CANCELLED
 
     def stalled(self) -> list[int]:
         """Returns the streams whose readers have taken no item since the last check."""

@@ -55,10 +55,7 @@ class GroupLoops:
     """The loops and the threads of an actor's concurrency groups.
 
     Args:
-        start: The content of the START frame.
-        gates: The gates of the groups.
         actor_loop: The loop of the actor's own thread, for calls without a group.
-        is_async: Whether a method is an ``async def``.
         serve: Runs a call on a thread.
         watch: Called with each loop, on its thread.
     """
@@ -92,11 +89,7 @@ class GroupLoops:
         return any(self._is_async(name) for name in groups if groups[name] == group)
 
     def loop_of(self, gate: Gate | None) -> MethodLoop:
-        """Returns the loop of a group, which is created on demand.
-
-        Args:
-            gate: The gate of the group; None for calls that no gate limits.
-        """
+        """Returns the loop of a gate's group, which is created on demand."""
         if gate is None or gate is self._gates.default:
             return self._actor_loop.main
         methods = self._loops.get(gate)
@@ -134,9 +127,7 @@ class GroupLoops:
     def run_loop(self, methods: MethodLoop, threads: GroupThreads | None) -> None:
         """Runs the loop of a group until it is stopped, on its thread.
 
-        Args:
-            methods: The loop.
-            threads: The threads that ran the calls of the group before.
+        ``threads`` ran the calls of the group before.
         """
         if threads is not None:
             threads.join()

@@ -1,7 +1,4 @@
-"""Runs the calls of a concurrency group on threads.
-
-A thread is started when a call needs one, and kept.
-"""
+"""Runs the calls of a concurrency group on threads."""
 
 from __future__ import annotations
 
@@ -20,14 +17,13 @@ if TYPE_CHECKING:
 class GroupThreads:
     """Runs the calls of one concurrency group on threads of its own.
 
-    The threads run calls of no other group, so objects of a thread (a database
-    connection, a ``threading.local``) belong to the group. The caller counts the calls
-    (see Gate), so there are never more threads than calls that may run at once. It
-    submits calls from one thread or under one lock, as this class has no lock.
+    A thread is started when a call needs one, and kept. The threads run calls of no
+    other group, so objects of a thread (a database connection, a ``threading.local``)
+    belong to the group. The caller counts the calls (see Gate), so there are never more
+    threads than calls that may run at once. It submits calls from one thread or under
+    one lock, as this class has no lock.
 
     Args:
-        threads: The threads of the actor, to which these belong.
-        name: The prefix of the names of the threads, for debuggers.
         serve: Runs a call; returns the next call for the same thread, if any.
     """
 

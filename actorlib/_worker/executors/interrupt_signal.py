@@ -42,7 +42,6 @@ class InterruptSignal:
     """Reads the pipe when the signal arrives, but never amid actorlib's own work.
 
     Args:
-        is_running: Whether the user's code runs.
         read_now: Reads the pipe; may raise KeyboardInterrupt.
         is_busy: Whether actorlib's code runs below the user's code.
         retries_idle: Whether to retry while no user code runs, for executors that do

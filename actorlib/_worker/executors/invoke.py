@@ -44,12 +44,7 @@ from actorlib._worker.executors.generators import nbytes_of
 from actorlib.exceptions import ObjectStoreFullError, SerializationError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Coroutine,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from actorlib._base.ids import CountedId
     from actorlib._shm.memory import Payload
@@ -76,8 +71,7 @@ _READ_MASK = 0x3F
 def result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame:
     """Encodes the value of a method, or the reason why it cannot be sent.
 
-    Raises:
-        ActorExit: The method has ended the actor.
+    Raises ActorExit if the method has ended the actor.
     """
     if engine.is_over:
         engine.check_over(call)
@@ -118,9 +112,6 @@ def own_result(engine: WorkerEngine, call: int, value: object, method: str) -> F
 
     Only the owner, which makes most calls, accepts that. Calls over links are answered
     with a payload.
-
-    Raises:
-        ActorExit: The method has ended the actor.
     """
     if call < LINKED and are_scalars((value,)) and not engine.is_over:
         return (RESULT_SCALAR, call, value)
@@ -170,11 +161,7 @@ def _unsendable(
 
 
 def failure(engine: WorkerEngine, call: int, error: BaseException, where: str) -> Frame:
-    """Encodes the error of a method.
-
-    Raises:
-        SystemExit: It is the error, or the method has ended the actor: no answer.
-    """
+    """Encodes the error of a method; raises SystemExit if the actor ends instead."""
     if engine.is_over:
         engine.check_over(call, error)
     if isinstance(error, SystemExit):
@@ -240,17 +227,8 @@ def begin_run(
 ) -> tuple[Sequence[Any], dict[str, Any], CallRun | None]:
     """Loads the arguments of a call, and begins its run.
 
-    Args:
-        engine: The engine of this worker.
-        frame: The call.
-        context: The context of its code; None for the context of this thread.
-
-    Returns:
-        The positional and the keyword arguments, and the run, which is None without a
-        consumer of events.
-
-    Raises:
-        Exception: An argument, or the value of a context variable, cannot be loaded.
+    The context is that of its code; None for the context of this thread. Without a
+    consumer of events there is no run, and None is returned for it.
     """
     events = engine.events
     run_in: Any = operator.call if context is None else context.run
@@ -281,17 +259,10 @@ def start_async(
     gate_places: tuple[Callable[[], bool], Callable[[], None]],
     stream: Callable[[Any], Coroutine[Any, Any, object]],
 ) -> Coroutine[Any, Any, object]:
-    """Starts a call of an ``async def``, of each item of a batch, or of a stream.
+    """Returns the coroutine of a call of an ``async def``, of a batch, or of a stream.
 
-    Args:
-        headers: The headers of the call.
-        method: The method.
-        arguments: Its positional and its keyword arguments.
-        gate_places: For the calls of a batch; see await_each.
-        stream: Sends the items of a generator.
-
-    Returns:
-        The coroutine to await.
+    ``gate_places`` are for the calls of a batch; see await_each. ``stream`` sends the
+    items of a generator.
     """
     if "batch" in headers:
         from actorlib._wire.batches import await_each  # noqa: PLC0415  # asyncio
@@ -347,8 +318,6 @@ class CallExecutor(ABC, Generic[E]):
     never end.
 
     Args:
-        client: The engine.
-        streams: The streams of the worker.
         cancelled: The calls that were cancelled; the reader of the pipe adds to it.
     """
 
@@ -400,19 +369,12 @@ class CallExecutor(ABC, Generic[E]):
             return code_of_chunk(code, frame[4]["batch"])
         return code
 
-    # One call.
-
     def execute(self, frame: Frame) -> bool:
         """Runs a call to its end, or a stream until its reader is behind.
 
-        Args:
-            frame: The call, or the frame that wakes a stream.
-
-        Returns:
-            False if the call was refused, because it is late or was cancelled.
-
-        Raises:
-            SystemExit: The call has ended the actor, and has no answer.
+        The frame is the call, or wakes the stream. Returns False if the call was
+        refused, because it is late or was cancelled. Raises SystemExit if it has ended
+        the actor: it has no answer.
         """
         call, name = frame[1], frame[2]
         headers = None
@@ -495,8 +457,6 @@ class CallExecutor(ABC, Generic[E]):
             run.finish()
         return value
 
-    # One stream.
-
     def _execute_stream(self, frame: Frame) -> None:
         call, noted = frame[1], self._client.running_calls
         if noted is not None:
@@ -507,15 +467,7 @@ class CallExecutor(ABC, Generic[E]):
             noted.end(call)
 
     def _run_stream(self, frame: Frame) -> bool:
-        """Begins a stream, or resumes one that was woken.
-
-        Returns:
-            Whether the stream has ended, and its last frame is sent. If not, it is to
-            be paused.
-
-        Raises:
-            BaseException: The reason of the actor's end.
-        """
+        """Begins or resumes a stream; returns False if it is to be paused."""
         _, call, name, _, headers, _ = frame
         is_new = frame[0] != STREAM_ACK
         label = name if self._label_of is None else self._label_of(name)
@@ -642,13 +594,10 @@ def label_of(method: str) -> str:
 
 
 class FunctionWorker:
-    """What the engines of workers of functions have in common; mixed into them.
-
-    Attributes:
-        functions: The functions, by their names on the pipe.
-    """
+    """A mixin for the engines of workers of functions."""
 
     functions: dict[str, Callable[..., Any]]
+    """The functions, by their names on the pipe."""
 
     def where(self, method: str) -> str:
         """Returns the name of a function without its number, for messages."""

@@ -45,10 +45,6 @@ _AWAITS = cast("CodeType", cast("Any", ObjectRef).__await__.__code__)
 class WatchThread:
     """Checks the loops of one actor, on a thread of its own.
 
-    Args:
-        threads: The threads of the actor, to which it belongs.
-        name: The name of the thread, for debuggers.
-
     Attributes:
         is_asleep: Whether ``wake`` has to be called when a call arrives.
     """
@@ -63,7 +59,6 @@ class WatchThread:
         self._has_started = False
 
     def add(self, watch: LoopWatch) -> None:
-        """Checks another loop from now on."""
         self._watches.append(watch)
         if not self.is_asleep:
             watch.wake()
@@ -97,11 +92,9 @@ class LoopWatch:
 
     Args:
         where: Returns the name of a method, for messages.
-        loop: The loop.
         tasks: The calls that run on it, by number.
         runs: The code that runs calls, with the method as the local ``name``.
         bases: The code that runs the loop.
-        post: Sends a frame to the owner.
 
     Attributes:
         is_asleep: Whether no check is needed.
@@ -130,7 +123,6 @@ class LoopWatch:
         self._stuck_since: dict[int, float] = {}
 
     def wake(self) -> None:
-        """Resumes the checks: a call has arrived."""
         self._idle_looks = 0
         self.is_asleep = False
 
@@ -155,8 +147,6 @@ class LoopWatch:
             self.is_asleep = True
         elif tasks:
             self._look_for_stuck(tasks)
-
-    # A loop that is blocked.
 
     def _warn_blocked(self, seconds: float) -> None:
         frame = sys._current_frames().get(self._thread)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # the only way to another thread's stack
@@ -184,8 +174,6 @@ class LoopWatch:
         users = [f for f in inside if not is_library(f.f_code.co_filename)]
         outermost = users[-1] if users else frame
         return f"{outermost.f_code.co_name} (pid {os.getpid()})"
-
-    # Calls that wait for themselves.
 
     def _look_for_stuck(
         self, tasks: Mapping[int, tuple[asyncio.Task[None], Frame, Gate]]

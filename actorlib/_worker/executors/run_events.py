@@ -26,31 +26,22 @@ class RunRecorder(Protocol):
     """A consumer of all runs, and of the calls that the worker makes over links."""
 
     def ran(self, frame: Frame, began: float, ended: float, error: str) -> None:
-        """Records the run of a call, or of a part of a stream.
+        """Records the run of a call, or of a part of a stream that the frame woke.
 
-        Args:
-            frame: The call, or the frame that woke the stream.
-            began: The start time.
-            ended: The end time.
-            error: The class of the error; empty if there was none.
+        ``error`` is the class of the error; empty if there was none.
         """
         ...
 
     def link_call(self, number: int, parent: int) -> None:
         """Records a call that leaves over a link.
 
-        Args:
-            number: The number that no other call over a link has.
-            parent: The number of the call that makes it, or 0.
+        No other call over a link has its number. The parent is the number of the call
+        that makes it, or 0.
         """
         ...
 
     def send(self, number: int) -> None:
-        """Sends the unsent records, at the end of the worker or on request.
-
-        Args:
-            number: The number of the request; 0 without one.
-        """
+        """Sends the unsent records, at the end of the worker (0) or on request."""
         ...
 
 
@@ -65,12 +56,9 @@ class RunObserver(Protocol):
     def started(
         self, name: str, headers: Mapping[str, Any], context: Context | None
     ) -> Callable[[Status, str, float, float], None] | None:
-        """Observes the start of a call's code.
+        """Observes the start of a call's code, in a context or in that of the thread.
 
-        Args:
-            name: The method, or the function with its number before it.
-            headers: The headers of the call.
-            context: The context of the code; None for the context of the thread.
+        ``name`` is the method, or the function with its number before it.
 
         Returns:
             A function for the end, which gets the status, the class of the error, the
@@ -117,12 +105,7 @@ class CallRun:
     def finish(
         self, error: BaseException | None = None, *, is_cancelled: bool = False
     ) -> None:
-        """Ends the run: the code has returned or raised.
-
-        Args:
-            error: The error that it raised, if any.
-            is_cancelled: Whether the call ended because it was cancelled.
-        """
+        """Ends the run: the code has returned or raised, or was cancelled."""
         ended = time.monotonic()
         status: Status = "ok"
         name = ""
@@ -149,12 +132,7 @@ class RunEvents:
         self.observer: RunObserver | None = None
 
     def started(self, frame: Frame, context: Context | None = None) -> CallRun:
-        """Begins the run of a call.
-
-        Args:
-            frame: The call, or the frame that wakes its stream.
-            context: The context of the code; None for the context of the thread.
-        """
+        """Begins the run of a call; the frame may wake its stream."""
         tell_end: Callable[[Status, str, float, float], None] | None = None
         if self.observer is not None and frame[0] == CALL_WITH:
             tell_end = self.observer.started(frame[2], frame[4], context)

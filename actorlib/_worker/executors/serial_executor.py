@@ -18,13 +18,7 @@ from actorlib._base.ids import LINKED
 from actorlib._core.current_call import running
 from actorlib._core.engine import ActorExit, set_engine
 from actorlib._shm.running_calls import ALONE, HIGHEST
-from actorlib._wire.messages import (
-    CALL,
-    CALL_WITH,
-    STOP,
-    STREAM_ACK,
-    Frame,
-)
+from actorlib._wire.messages import CALL, CALL_WITH, STOP, STREAM_ACK, Frame
 from actorlib._worker.executors.generators import is_stream
 from actorlib._worker.executors.invoke import CallExecutor, MethodTiming
 from actorlib._worker.requests.client import OwnerClient
@@ -42,11 +36,7 @@ if TYPE_CHECKING:
 
 
 class SerialOwnerClient(OwnerClient):
-    """The client of a worker without an event loop.
-
-    Attributes:
-        inbox: The frames that have arrived and were not served.
-    """
+    """The client of a worker without an event loop."""
 
     inbox: PipeInbox
 
@@ -65,7 +55,6 @@ class SerialOwnerClient(OwnerClient):
         self.pipe.send(frame)
 
     def gather(self, frame: Frame) -> None:
-        """Sends a frame with the next answer, or now; see OwnerClient."""
         if threading.get_ident() == self._method_thread:
             self.pipe.gather(frame)
         else:
@@ -97,10 +86,7 @@ class SerialOwnerClient(OwnerClient):
         self.inbox.read_available()
 
     def check_over(self, call: int, error: BaseException | None = None) -> None:
-        """Returns only if a call is to be answered; see WorkerEngine.
-
-        A call of ``exit_actor()`` ends the actor here, whichever call it is.
-        """
+        """Ends the actor, whichever call has called ``exit_actor()``."""
         super().check_over(call, error)
         raise ActorExit
 
@@ -131,13 +117,7 @@ class SerialOwnerClient(OwnerClient):
 
 
 def serve(start: Start, pipe: BlockingChannel) -> None:
-    """Serves a serial actor: creates it, runs its calls, ends it.
-
-    Raises:
-        SystemExit: The constructor raised, which the owner knows.
-        BaseException: A method raised an error that is not an ``Exception``.
-        EOFError: The owner is gone.
-    """
+    """Serves a serial actor: creates it, runs its calls, ends it."""
     client, instance = make_actor(start, pipe)
     executor = SerialExecutor(client, instance)
     if not start.config.is_inline:
@@ -151,11 +131,7 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
 
 
 def make_actor(start: Start, pipe: BlockingChannel) -> tuple[SerialOwnerClient, object]:
-    """Creates the client of the worker, and the actor's object on this thread.
-
-    Raises:
-        SystemExit: The constructor raised, which the owner knows.
-    """
+    """Creates the client of the worker, and the actor's object on this thread."""
     client = SerialOwnerClient(start, pipe)
     set_engine(client)
     instance = construct(start, client)
@@ -164,12 +140,7 @@ def make_actor(start: Start, pipe: BlockingChannel) -> tuple[SerialOwnerClient, 
 
 
 class SerialExecutor(CallExecutor[SerialOwnerClient]):
-    """Runs the methods of a serial actor, on the thread that reads its pipe.
-
-    Args:
-        client: The engine of the worker, with its pipe and its inbox.
-        instance: The actor's object.
-    """
+    """Runs the methods of a serial actor, on the thread that reads its pipe."""
 
     def __init__(self, client: SerialOwnerClient, instance: object) -> None:
         super().__init__(client, client.inbox.streams, client.inbox.cancelled)

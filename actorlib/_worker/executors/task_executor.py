@@ -68,13 +68,7 @@ if TYPE_CHECKING:
 
 
 class InterruptibleGenerator:
-    """Wraps a generator whose code may be interrupted while it runs, and only then.
-
-    Args:
-        source: The generator.
-        executor: Records which call runs.
-        call: The number of the call.
-    """
+    """Wraps a generator whose code may be interrupted while it runs, and only then."""
 
     def __init__(
         self, source: Generator[Any, Any, Any], executor: TaskExecutor, call: int
@@ -112,11 +106,7 @@ class FunctionTiming:
         self._reported: dict[str, float] = {}
 
     def record(self, function: str, seconds: float) -> float | None:
-        """Records a run.
-
-        Returns:
-            The duration to report to the owner, or None if it has hardly changed.
-        """
+        """Records a run; returns the duration to report, or None if hardly changed."""
         longest = max(seconds, self._longest.get(function, 0.0) * _FORGIVENESS)
         self._longest[function] = longest
         reported = self._reported.get(function)
@@ -127,13 +117,7 @@ class FunctionTiming:
 
 
 def serve(start: Start, pipe: BlockingChannel) -> None:
-    """Runs a worker of functions from its start to its end.
-
-    Raises:
-        BaseException: A function raised an error that ends its process, like
-            SystemExit.
-        EOFError: The owner is gone.
-    """
+    """Runs a worker of functions from its start to its end."""
     enter_directory(start)
     client = TaskOwnerClient(start, pipe)
     set_engine(client)
@@ -178,11 +162,7 @@ class TaskInbox(PipeInbox):
 
 
 class TaskOwnerClient(FunctionWorker, SerialOwnerClient):
-    """The engine of a worker of functions, which lends its CPUs while a call waits.
-
-    Attributes:
-        executor: Runs the calls.
-    """
+    """The engine of a worker of functions, which lends its CPUs while a call waits."""
 
     inbox: TaskInbox  # pyright: ignore[reportIncompatibleVariableOverride]  # it is set once
     executor: TaskExecutor
@@ -196,7 +176,6 @@ class TaskOwnerClient(FunctionWorker, SerialOwnerClient):
         return TaskInbox(self, pipe)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Reads until the ref is done, and lends the CPUs; see ResultOwner."""
         if self.is_over:
             self.check_parent()
         executor, inbox = self.executor, self.inbox
@@ -230,12 +209,8 @@ class TaskOwnerClient(FunctionWorker, SerialOwnerClient):
     def lending_cpus(self, calls: Sequence[int] = (), count: int = 0) -> Generator[int]:
         """Reports a wait to the owner, so that it may lend the CPUs to others.
 
-        The owner does not lend them if it has answered enough of the calls already.
-        Otherwise it takes back the calls that have not begun here.
-
-        Args:
-            calls: The calls that are awaited, if they are known.
-            count: How many of them have to be answered.
+        The owner does not lend them if it has answered ``count`` of the awaited calls
+        already. Otherwise it takes back the calls that have not begun here.
 
         Yields:
             The number of the wait, which ends when the owner permits it.
@@ -270,10 +245,6 @@ class TaskOwnerClient(FunctionWorker, SerialOwnerClient):
 
 class TaskExecutor(CallExecutor[TaskOwnerClient]):
     """Runs the calls of functions, one after the other.
-
-    Args:
-        client: The engine of the worker, with its pipe and its inbox.
-        is_inline: Whether this is a thread of the owner's process.
 
     Attributes:
         functions: The functions, by their names on the pipe.
@@ -444,8 +415,6 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
     def _add_function(self, name: str, function: Callable[..., Any]) -> None:
         self.functions[name] = function
 
-    # Cancellations and returns.
-
     def runs_here(self) -> bool:
         return bool(self.current) and threading.get_ident() == self._main
 
@@ -453,11 +422,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         return self.current in self._inbox.cancelled
 
     def stop_if_cancelled(self) -> None:
-        """Stops the function that runs on this thread if its call was cancelled.
-
-        Raises:
-            KeyboardInterrupt: It was cancelled; once for each call.
-        """
+        """Raises KeyboardInterrupt here, once, if the call that runs was cancelled."""
         if self.current and self.is_cancelled():
             self.current = 0
             raise KeyboardInterrupt("the call was cancelled")

@@ -32,12 +32,7 @@ if TYPE_CHECKING:
 
 
 def serve(start: Start, pipe: BlockingChannel) -> None:
-    """Serves a threaded actor: creates it, runs its calls, ends it.
-
-    Raises:
-        BaseException: The reason of the end, as for a serial actor.
-        EOFError: The owner is gone.
-    """
+    """Serves a threaded actor: creates it, runs its calls, ends it."""
     client, instance = make_actor(start, pipe)
     executor = ThreadedExecutor(client, instance, start)
     if not start.config.is_inline:
@@ -47,13 +42,7 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
 
 
 class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
-    """Runs the methods of an actor on threads, while the main thread reads its pipe.
-
-    Args:
-        client: The engine of the worker, with its pipe and its inbox.
-        instance: The actor's object.
-        start: Contains the limits of groups, and starts threads.
-    """
+    """Runs the methods of an actor on threads, while the main thread reads its pipe."""
 
     def __init__(
         self, client: SerialOwnerClient, instance: object, start: Start
@@ -67,7 +56,7 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
         self._threads = {
             gate: GroupThreads(
                 start.threads,
-                _thread_name(start.config.class_name, group),
+                "-".join(filter(None, (start.config.class_name, group))),
                 partial(self._serve, gate),
             )
             for group, gate in self._gates.by_group.items()
@@ -204,7 +193,3 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
             self._changed.notify_all()
         with suppress(OSError):
             self._pipe.sock.shutdown(socket.SHUT_RDWR)
-
-
-def _thread_name(name: str, group: str) -> str:
-    return f"{name}-{group}" if group else name

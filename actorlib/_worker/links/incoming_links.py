@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.fd_passing import SegmentSharing
-    from actorlib._worker.requests.engine import LinkReader, WorkerEngine
+    from actorlib._worker.requests.engine import WorkerEngine
+    from actorlib._worker.requests.inbox import Inbox
 
 
 _READS = 64
@@ -65,19 +66,14 @@ class IncomingLink:
     def has_more(self) -> bool:
         return self.socket.has_more and not self.is_paused
 
-    def read(self) -> list[Frame]:
-        return self._read(self)
-
-    def read_next(self) -> list[Frame]:
-        return self._read(self, is_next=True)
+    def read(self, *, is_next: bool = False) -> list[Frame]:
+        return self._read(self, is_next=is_next)
 
 
 class IncomingLinks:
     """The links of all callers, and the unanswered calls over them.
 
     Args:
-        engine: The engine of this worker.
-        reader: Reads the links.
         session: The number of this worker's session.
         sharing: Receives the ends of links; None if there can be no links.
 
@@ -89,7 +85,7 @@ class IncomingLinks:
     def __init__(
         self,
         engine: WorkerEngine,
-        reader: LinkReader,
+        reader: Inbox,
         session: int,
         sharing: SegmentSharing | None,
     ) -> None:
@@ -106,8 +102,6 @@ class IncomingLinks:
         self._is_closing = False
         self._gathers = False
         self._method_numbers: dict[str, int] = {}
-
-    # Calls.
 
     def _receive(self, link: IncomingLink, *, is_next: bool = False) -> list[Frame]:
         received: list[Frame] = []
@@ -157,8 +151,6 @@ class IncomingLinks:
             else:
                 self._close(link)
                 return
-
-    # Answers.
 
     def answer(self, frame: Frame) -> None:
         """Sends an answer; all but the first of a turn of the loop leave together."""

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from actorlib._base.ids import ActorId, CountedId
     from actorlib._shm.memory import Payload
     from actorlib._wire.fd_passing import SegmentSharing
-    from actorlib._worker.requests.engine import LinkReader, WorkerEngine
+    from actorlib._worker.requests.engine import WorkerEngine
+    from actorlib._worker.requests.inbox import Inbox
 
 
 CALLS = 4
@@ -100,7 +101,6 @@ class RoutePolicy:
         return f"<Route {route}, {link}, {self._calls} of {self._threshold} calls>"
 
     def route_plain(self) -> Route:
-        """Returns the route of a plain call."""
         if self.uses_link:
             return Route.LINK
         self._calls += 1
@@ -116,7 +116,6 @@ class RoutePolicy:
         return Route.OWNER
 
     def route_other(self) -> Route:
-        """Returns the route of any other call."""
         if not self.has_link:
             return Route.OWNER
         self._calls = 0
@@ -146,10 +145,8 @@ class OutgoingLink:
     """The calls to one actor, over a link if there is one.
 
     Attributes:
-        actor: The id of the actor.
         session: The session of the worker at the other end of the link; 0 without one.
         socket: This worker's end of the link, if there is one.
-        policy: Chooses the route of each call.
         gathers: Whether calls leave together, at the end of this turn of the loop.
         is_asked_for: Whether a link was requested and the owner has not answered.
         is_unused: Whether the link is closed as soon as it opens, because no handle of
@@ -184,11 +181,7 @@ class OutgoingLink:
     def has_more(self) -> bool:
         return self.socket is not None and self.socket.has_more
 
-    def read_next(self) -> list[Frame]:
-        return self.read(is_next=True)
-
     def read(self, *, is_next: bool = False) -> list[Frame]:
-        """Reads the answers that have arrived, or the next of them; see LinkSource."""
         answers: list[Frame] = []
         socket = self.socket  # another thread may close it
         try:
@@ -218,6 +211,17 @@ class OutgoingLink:
         return answers
 
 
+def call_by_owner(
+    target: tuple[int, int, ActorId, str, list[CountedId] | None],
+    headers: Mapping[str, Any] | None,
+    payload: Payload,
+) -> Frame:
+    """Creates the frame of a call that goes through the owner."""
+    if headers:
+        return (CALL_ACTOR_WITH, *target, headers, payload)
+    return (CALL_ACTOR, *target, payload)
+
+
 LinkCall: TypeAlias = tuple[OutgoingLink, int, str]
 """A call over a link: the link, the number of the calling call or 0, and its method.
 
@@ -229,8 +233,6 @@ class OutgoingLinks:
     """The links to other actors, and the unanswered calls over them.
 
     Args:
-        engine: The engine of this worker.
-        reader: Reads the links.
         session: The number of this worker's session.
         sharing: Receives the ends of links; None if there can be no links.
     """
@@ -238,7 +240,7 @@ class OutgoingLinks:
     def __init__(
         self,
         engine: WorkerEngine,
-        reader: LinkReader,
+        reader: Inbox,
         session: int,
         sharing: SegmentSharing | None,
     ) -> None:
@@ -251,8 +253,6 @@ class OutgoingLinks:
         self._unanswered: dict[int, LinkCall] = {}
         self._reports_answered = False
         engine.refcount.awaits_answer = self.awaits_answer
-
-    # Calls on their way out, in order.
 
     def send(
         self,
@@ -357,20 +357,14 @@ class OutgoingLinks:
             if self._unanswered.pop(call, None) is None:
                 continue  # it was cancelled
             target = (call, parent, link.actor, method, None)
-            if headers is None:
-                self._post((CALL_ACTOR, *target, payload))
-            else:
-                self._post((CALL_ACTOR_WITH, *target, headers, payload))
+            self._post(call_by_owner(target, headers, payload))
         if self._reports_answered:
             self.report_answered()
-
-    # Answers and cancellations.
 
     def answered(self, frame: Frame) -> Frame:
         """Records an answer over a link, or to a call that went over one.
 
-        Returns:
-            The answer with this worker's own number of the call.
+        Returns the answer with this worker's own number of the call.
         """
         call = frame[1] - self._base
         if self._over(call) is None:
@@ -521,7 +515,6 @@ class OutgoingLinks:
                 self._discard(link)
 
     def close_in_fork(self) -> None:
-        """Closes a fork's copies of the links."""
         for link in self._read_links():
             if link.socket is not None:
                 link.socket.close()

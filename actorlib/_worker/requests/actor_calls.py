@@ -9,18 +9,19 @@ from actorlib._core.propagation import PROPAGATED
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._wire.arguments import Arguments, Call
 from actorlib._wire.call_headers import headers_of
-from actorlib._wire.messages import CALL_ACTOR, CALL_ACTOR_WITH, Frame
 from actorlib._wire.serialization import encode_plain_call
 from actorlib._worker.executors.invoke import pack_headers
+from actorlib._worker.links.outgoing_links import call_by_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._base.ids import ActorId, CountedId
+    from actorlib._base.ids import CountedId
     from actorlib._core.current_call import Running
-    from actorlib._futures.object_ref import ObjectRef, ResultOwner
+    from actorlib._futures.object_ref import ObjectRef
     from actorlib._options.callee import BoundMethod
     from actorlib._shm.memory import Payload
+    from actorlib._wire.messages import Frame
     from actorlib._worker.links.outgoing_links import OutgoingLinks
     from actorlib._worker.requests.engine import WorkerEngine
     from actorlib._worker.requests.pending import PendingResults
@@ -29,34 +30,8 @@ if TYPE_CHECKING:
 N = TypeVar("N", "ObjectRef[Any]", StreamReader)
 
 
-class AsyncResultOwner:
-    """Owns the refs of ``async def`` methods: a cancelled call is awaited to its end.
-
-    Args:
-        engine: The engine of the worker, which does everything else.
-        stop: Cancels a call; returns True if the call is answered when it has ended.
-    """
-
-    def __init__(self, engine: ResultOwner, stop: Callable[..., bool]) -> None:
-        self._stop = stop
-        self.release_if_unused = engine.release_if_unused
-        self.watch = engine.watch
-        self.wait = engine.wait
-        self.name = engine.name
-        self.travel = engine.travel
-
-    def cancel(self, call: int, *, recursive: bool = True) -> bool:
-        return self._stop(call, recursive=recursive)
-
-
 class ActorCalls:
-    """Creates the frames of calls, and sends them over a link or to the owner.
-
-    Args:
-        engine: The engine of the worker.
-        results: The calls without an answer.
-        links: The links to other actors.
-    """
+    """Creates the frames of calls, and sends them over a link or to the owner."""
 
     def __init__(
         self, engine: WorkerEngine, results: PendingResults, links: OutgoingLinks
@@ -74,14 +49,7 @@ class ActorCalls:
     ) -> N:
         """Calls an actor; the call is sent when its arguments are ready.
 
-        Args:
-            callee: The method.
-            args: The positional arguments.
-            kwargs: The keyword arguments.
-            new_result: Creates the ref or the stream of the answer, with its number.
-
-        Raises:
-            SerializationError: The call cannot be sent.
+        ``new_result`` creates the ref or the stream of the answer, with its number.
         """
         parent_call = running.get()
         headers = self._headers_of(callee, parent_call)
@@ -138,7 +106,8 @@ class ActorCalls:
             self._links.fence(actor)
         elif self._links.send(number, parent, actor, name, headers, payload):
             return None
-        return _to_owner((number, parent, actor, name, borrowed), headers, payload)
+        target = (number, parent, actor, name, borrowed)
+        return call_by_owner(target, headers, payload)
 
     def _send_plain(
         self,
@@ -154,14 +123,4 @@ class ActorCalls:
         actor, name = callee.actor, callee.name
         if not self._links.send(number, parent, actor, name, headers, payload):
             target = (number, parent, actor, name, None)
-            self._engine.post(_to_owner(target, headers, payload))
-
-
-def _to_owner(
-    target: tuple[int, int, ActorId, str, list[CountedId] | None],
-    headers: dict[str, Any] | None,
-    payload: Payload,
-) -> Frame:
-    if headers:
-        return (CALL_ACTOR_WITH, *target, headers, payload)
-    return (CALL_ACTOR, *target, payload)
+            self._engine.post(call_by_owner(target, headers, payload))

@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 
 class ActorCreation:
-    """Creates actors from within a worker.
-
-    Args:
-        engine: The engine of the worker.
-        is_inline: Whether actors live in this process.
-    """
+    """Creates actors from within a worker."""
 
     def __init__(self, engine: WorkerEngine, *, is_inline: bool) -> None:
         self._engine = engine

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from actorlib._wire.async_channel import AsyncChannel
     from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._wire.messages import Frame
-    from actorlib._worker.requests.engine import LinkSource
+    from actorlib._worker.requests.inbox import LinkSource
     from actorlib._worker.startup import Start
 
 
@@ -54,13 +54,11 @@ class _Wakeup:
         with contextlib.suppress(OSError):  # a wake-up is pending
             self._there.send(b"!")
 
-    def read(self) -> list[Frame]:
+    def read(self, *, is_next: bool = False) -> list[Frame]:
+        del is_next
         with contextlib.suppress(OSError):
             self._here.recv(4096)
         return []
-
-    def read_next(self) -> list[Frame]:
-        return self.read()
 
     def close(self) -> None:
         self._here.close()
@@ -91,8 +89,6 @@ class LoopInbox(Inbox):
         self._wakeup: _Wakeup | None = None
         self._is_pulling = False
         self._is_scheduled = False
-
-    # The loop.
 
     def begin(self) -> None:
         """Acquires the turn for the loop, which runs on this thread from now on."""
@@ -132,8 +128,6 @@ class LoopInbox(Inbox):
             self._is_wanted = False
         self.free_loop = self.thread
 
-    # Reading.
-
     def _pull(self, until: Callable[[], bool], seconds: float | None) -> bool:
         if self.is_settling:
             raise RuntimeError(
@@ -155,14 +149,12 @@ class LoopInbox(Inbox):
             self._is_pulling = False
 
     def _pull_available(self) -> None:
-        """Reads what has arrived, in place of the loop; see Inbox."""
         self.run_deferred()
         channel = self._client.channel
         if channel.is_open:
             channel.pump(0, self.sources, self._read_next)
 
     def call_when_done(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls a function from the loop's thread; see Inbox."""
         self.do(partial(ref.add_done_callback, lambda _: then()))
 
     def watch(self, source: LinkSource) -> None:
@@ -176,7 +168,7 @@ class LoopInbox(Inbox):
             self._loop.remove_reader(fd)
 
     def _read_next(self, source: LinkSource) -> None:
-        self.receive(source.read_next())
+        self.receive(source.read(is_next=True))
 
     def read_links(self) -> None:
         """Reads what is left on the links, before frames of the pipe are received.
@@ -186,8 +178,6 @@ class LoopInbox(Inbox):
         for source in [*self.sources.values()]:
             if source.has_more:
                 self.receive(source.read())
-
-    # Callbacks.
 
     def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
         if threading.get_ident() != self.free_loop:
@@ -258,14 +248,7 @@ _MOST_OFFERED = 1000
 class AsyncOwnerClient(OwnerClient):
     """The client of a worker with an event loop.
 
-    Args:
-        start: The content of the START frame.
-        loop: The loop that reads the pipe.
-        pipe: The pipe.
-
     Attributes:
-        inbox: Reads the pipe and the links.
-        channel: The pipe on the loop.
         is_leaving: Whether the actor ends at its own request.
         on_leave: Called on the loop when the actor begins to end.
     """
@@ -284,10 +267,7 @@ class AsyncOwnerClient(OwnerClient):
         self._collecting: _Collecting | None = None
 
     def flush(self) -> None:
-        """Sends frames that wait for the end of this turn of the loop.
-
-        On other threads no frame waits for that.
-        """
+        """Sends frames that wait for this turn's end; other threads have none."""
         if threading.get_ident() == self.inbox.thread:
             self._flush_links()
             self.channel.push()
@@ -295,8 +275,6 @@ class AsyncOwnerClient(OwnerClient):
     def _flush_links(self) -> None:
         self.incoming_links.flush()
         self.outgoing_links.flush()
-
-    # The operations of an engine.
 
     def post(self, frame: Frame) -> None:
         """Sends a frame on the loop's thread, now or deferred."""
@@ -355,7 +333,6 @@ class AsyncOwnerClient(OwnerClient):
             self.loop.call_soon(exit_fork, None)
 
     def leave_if_fork(self, error: BaseException | None) -> None:
-        """Ends this process if it is a fork of the worker."""
         if self._is_in_fork:
             exit_fork(error)
 
@@ -374,7 +351,6 @@ class AsyncOwnerClient(OwnerClient):
         self._return_borrowed()
 
     def return_borrowed_soon(self) -> None:
-        """Returns references from the loop's thread; see OwnerClient."""
         self.later(self._return_borrowed)
 
     def discard(self, frame: Frame) -> None:

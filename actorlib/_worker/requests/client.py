@@ -16,7 +16,7 @@ import threading
 from abc import abstractmethod
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from actorlib._base.ids import BLOCK_KIND, LINKED, new_id, prefix_of_kind
 from actorlib._base.labels import own_name
@@ -33,29 +33,7 @@ from actorlib._core.engine import (
 )
 from actorlib._options.callee import BoundMethod
 from actorlib._shm.running_calls import RunningCalls, SharedRunningCalls
-from actorlib._wire.messages import (
-    AT_ONCE,
-    AWAIT,
-    BEHIND_CALLS,
-    CANCEL,
-    CANCEL_CHILDREN,
-    END,
-    FIND,
-    LEAVE,
-    LINK_CALLS,
-    LINK_LOST,
-    LINK_OPENED,
-    LIST,
-    NOTE_CALLS,
-    OBSERVE,
-    READY,
-    RECORD,
-    RELEASE_REFS,
-    STREAM_ACK,
-    TO_RESTART,
-    WAITS,
-    Frame,
-)
+from actorlib._wire import messages
 from actorlib._wire.serialization import decode_call
 from actorlib._worker.os_process import exit_fork
 from actorlib._worker.requests.refcount import LocalRefCount
@@ -75,21 +53,26 @@ if TYPE_CHECKING:
     from actorlib._shm.memory import Payload
     from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._wire.fd_passing import SegmentSharing
+    from actorlib._wire.messages import Frame
     from actorlib._worker.executors.run_events import RunEvents
     from actorlib._worker.features import WorkerFeatures
     from actorlib._worker.links.incoming_links import IncomingLinks
     from actorlib._worker.links.outgoing_links import OutgoingLinks
-    from actorlib._worker.requests.actor_calls import ActorCalls, AsyncResultOwner
+    from actorlib._worker.requests.actor_calls import ActorCalls
     from actorlib._worker.requests.actor_creation import ActorCreation
     from actorlib._worker.requests.inbox import Inbox
     from actorlib._worker.requests.objects import WorkerObjects
-    from actorlib._worker.requests.pending import OrderedSender, PendingResults
+    from actorlib._worker.requests.pending import (
+        OrderedSender,
+        PendingResults,
+        RefOwner,
+    )
     from actorlib._worker.requests.placement_groups import GroupRequests
     from actorlib._worker.requests.task_calls import TaskCalls
     from actorlib._worker.startup import Start
 
 TOO_LATE = "the result did not come in time; the call goes on"
-_SWITCHED = (OBSERVE, RECORD)
+_SWITCHED = (messages.OBSERVE, messages.RECORD)
 """The frames that attach a feature to an engine, or switch it off."""
 WAIT_REPORT_DELAY = 0.1
 """Seconds after which a wait is reported to the owner, as it may be a deadlock."""
@@ -126,24 +109,14 @@ class OwnerClient(Engine):
     """The engine of one worker: sends the requests of its code to the owner.
 
     Args:
-        start: The content of the START frame.
         loop: The loop of refs; None if no loop runs.
-        pipe: The pipe to the owner.
-        inbox: Decides which thread reads.
 
     Attributes:
         inbox: Decides which thread reads.
         is_call_cancelled: Whether a call that runs was cancelled.
-        pipe: The pipe to the owner.
-        memory: The shared memory of large values.
-        refcount: Counts the handles that the worker holds.
-        is_over: Whether the actor has ended itself, or this process is a fork of the
-            worker. ``check_over`` must then be called before an answer is sent.
         is_call_quick: Whether the call that runs is known to be quick. References that
             the loading of its arguments releases are then returned with its answer.
         returns_late: Whether such arguments are being loaded.
-        events: Notifies consumers of the calls that run; None while there are none.
-        running_calls: Records the calls that run; None until a call may be retried.
     """
 
     is_call_cancelled: Callable[[int], bool]
@@ -168,7 +141,6 @@ class OwnerClient(Engine):
     ) -> None:
         self.memory = pipe.memory
         self._config = start.config
-        self._new_context = start.context
         self.inbox = inbox
         # The only thread that runs methods, if there is only one.
         self._method_thread: int | None = threading.get_ident()
@@ -207,7 +179,9 @@ class OwnerClient(Engine):
 
         @lazy
         def context(self) -> RuntimeContext:
-            return self._new_context(process=self)
+            from actorlib._worker.startup import context_of
+
+            return context_of(self._config, self)
 
         @lazy
         def pending(self) -> PendingCalls:
@@ -256,10 +230,10 @@ class OwnerClient(Engine):
         return ActorCalls(self, self._results, self.outgoing_links)
 
     @lazy
-    def _async_owner(self) -> AsyncResultOwner:
-        from actorlib._worker.requests.actor_calls import AsyncResultOwner
+    def _async_owner(self) -> RefOwner:
+        from actorlib._worker.requests.pending import RefOwner
 
-        return AsyncResultOwner(self, self.stop)
+        return RefOwner(self, self.stop)
 
     @lazy
     def _objects(self) -> WorkerObjects:
@@ -287,32 +261,29 @@ class OwnerClient(Engine):
     def post(self, frame: Frame) -> None: ...
 
     def gather(self, frame: Frame) -> None:
-        """Sends a frame, at the latest with the answer of the call that runs."""
         self.post(frame)
 
     @lazy
     def _features(self) -> WorkerFeatures:
         from actorlib._worker.features import WorkerFeatures
 
-        return WorkerFeatures(self, self._config, self.post, self.gather)
+        return WorkerFeatures(self, self._config)
 
     @abstractmethod
     def offer(self, frame: Frame) -> bool:
         """Sends a frame if that does not block; for any thread, and for destructors.
 
-        Args:
-            frame: A frame without borrowed references, of a few KiB at most.
+        The frame has no borrowed references and a few KiB at most.
 
         Returns:
             False if it was not sent, because the pipe is full.
 
         Raises:
             EOFError: Nothing can be sent any longer.
-            OSError: Nothing can be sent any longer.
+            OSError: The same.
         """
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until the ref is done; see ResultOwner."""
         if self.is_over:
             self.check_parent()
         read = self.inbox.read
@@ -333,11 +304,10 @@ class OwnerClient(Engine):
         return self.is_call_cancelled(call)
 
     def report_ready(self, instance: object) -> None:
-        """Reports to the owner that the object exists and can be called."""
         self.actor_class = type(instance)
         own = own_name(instance)
         self._label = self._label.with_own(own)
-        self.post((READY, own, os.getpid()))
+        self.post((messages.READY, own, os.getpid()))
 
     def where(self, method: str) -> str:
         return self._label.method(method, os.getpid())
@@ -354,15 +324,15 @@ class OwnerClient(Engine):
         sent_call = self.outgoing_links.call_sent(call)
         if sent_call is not None:
             self.post(sent_call)
-        self.post((WAITS, call, method))
+        self.post((messages.WAITS, call, method))
         try:
             yield
         except BaseException:  # of a signal handler, for example
-            self.post((WAITS, 0, ""))
+            self.post((messages.WAITS, 0, ""))
             raise
         finally:
             if sent_call is not None:
-                self.post((CANCEL, call, False))
+                self.post((messages.CANCEL, call, False))
                 if call not in self._results:  # the owner may have failed the call
                     self.outgoing_links.cancel(call, recursive=True)
 
@@ -370,8 +340,7 @@ class OwnerClient(Engine):
         self.inbox.call_when_done(ref, then)
 
     @abstractmethod
-    def return_borrowed_soon(self) -> None:
-        """Returns borrowed references; called from destructors, anywhere."""
+    def return_borrowed_soon(self) -> None: ...
 
     def receive_pending(self) -> None:
         """Reads frames when memory is short, as they may release some.
@@ -385,9 +354,8 @@ class OwnerClient(Engine):
     def release_frames(self, *, wait: bool = True) -> list[Frame]:
         """Creates the frames that return borrowed references now.
 
-        Args:
-            wait: Whether to wait for a thread that is counting or sends a call. If not,
-                the references are returned the next time.
+        Unless ``wait``, they are returned the next time if another thread is counting
+        or sends a call.
         """
         if "outgoing_links" not in vars(self):
             returned = self.refcount.take_returned(wait=wait)
@@ -402,7 +370,7 @@ class OwnerClient(Engine):
                 self.sender.lock.release()
         else:
             returned = []
-        return [(RELEASE_REFS, actor, count) for actor, count in returned]
+        return [(messages.RELEASE_REFS, actor, count) for actor, count in returned]
 
     # The operations of an engine.
 
@@ -420,28 +388,27 @@ class OwnerClient(Engine):
 
     @override
     def find(self, name: str, namespace: str | None) -> HandlePin:
-        pin: HandlePin = self.ask_and_wait(FIND, name, namespace)
+        pin: HandlePin = self.ask_and_wait(messages.FIND, name, namespace)
         return pin
 
     @override
     def names(self) -> list[tuple[str, str]]:
-        names: list[tuple[str, str]] = self.ask_and_wait(LIST, "names")
-        return names
+        return cast("list[tuple[str, str]]", self._list("names"))
 
     @override
     def actors(self) -> list[ActorInfo]:
-        infos: list[ActorInfo] = self.ask_and_wait(LIST, "actors")
-        return infos
+        return cast("list[ActorInfo]", self._list("actors"))
 
     @override
     def available(self) -> dict[str, float]:
-        amounts: dict[str, float] = self.ask_and_wait(LIST, "available")
-        return amounts
+        return cast("dict[str, float]", self._list("available"))
 
     @override
     def total(self) -> dict[str, float]:
-        amounts: dict[str, float] = self.ask_and_wait(LIST, "total")
-        return amounts
+        return cast("dict[str, float]", self._list("total"))
+
+    def _list(self, name: str) -> Any:
+        return self.ask_and_wait(messages.LIST, name)
 
     def set_interface(self, interface: Callable[[], Interface]) -> None:
         self._interface = interface
@@ -456,11 +423,10 @@ class OwnerClient(Engine):
         own_call = running.get()
         self._exited_calls.add(0 if own_call is None else own_call[0])
         self.is_over = True
-        self.post((LEAVE, 0))
+        self.post((messages.LEAVE, 0))
         raise ActorExit
 
     def check_over(self, call: int, error: BaseException | None = None) -> None:
-        """Returns only if a call is to be answered; see WorkerEngine."""
         if self._is_in_fork:
             exit_fork(error)
         if call in self._exited_calls:
@@ -514,41 +480,38 @@ class OwnerClient(Engine):
         return self._objects.borrow(object_id)
 
     def name(self) -> bytes:
-        """Creates an id for the object of a ref; see ResultOwner."""
         return self._objects.name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
-        """Pickles a ref into a value that is being sent; see ResultOwner."""
         return self._objects.travel(ref)
 
     @override
     def ready(self, actor: ActorId) -> ObjectRef[None]:
         ref = self._new_ref()
-        self.sender.post(actor, lambda: (AWAIT, ref.call, actor))
+        self.sender.post(actor, lambda: (messages.AWAIT, ref.call, actor))
         return ref
 
     @override
     def end(self, actor: ActorId) -> ObjectRef[None]:
-        return self._end(actor, BEHIND_CALLS)
+        return self._end(actor, messages.BEHIND_CALLS)
 
     @override
     def kill(self, actor: ActorId, *, restart: bool = False) -> ObjectRef[None]:
-        return self._end(actor, TO_RESTART if restart else AT_ONCE)
+        return self._end(actor, messages.TO_RESTART if restart else messages.AT_ONCE)
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Cancels a call; see ResultOwner."""
         if self._is_in_fork or not self._results.drop(call):
             return
         if not self.outgoing_links.cancel(call, recursive=recursive):
-            self.post((CANCEL, call, recursive))
+            self.post((messages.CANCEL, call, recursive))
 
-    def stop(self, call: int, *, recursive: bool) -> bool:
+    def stop(self, call: int, *, recursive: bool = True) -> bool:
         """Cancels a call of an ``async def`` method; True if its end is awaited."""
         if call not in self._results or call in self.sender.deferred:
             self.cancel(call, recursive=recursive)
             return False
         if not self.outgoing_links.stop(call, recursive=recursive):
-            self.post((CANCEL, call, recursive))
+            self.post((messages.CANCEL, call, recursive))
         return True
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
@@ -559,14 +522,12 @@ class OwnerClient(Engine):
 
         self._results.release_if_unused(ref, on_dropped)
 
-    # Counting handles.
-
     @override
     def retain(self, actor: CountedId) -> None:
         self.refcount.retain(actor)
 
+    @override
     def release(self, actor: CountedId) -> None:
-        """Removes a holder; the last one returns the reference; see Engine."""
         self.release_all((actor,))
 
     def release_all(self, actors: Collection[CountedId]) -> None:
@@ -577,7 +538,6 @@ class OwnerClient(Engine):
 
     @contextmanager
     def borrowing(self, borrowed: Collection[CountedId] | None) -> Generator[None]:
-        """Holds the handles of a frame while its payload is loaded."""
         if not borrowed:
             yield
             return
@@ -592,13 +552,7 @@ class OwnerClient(Engine):
         borrowed: Collection[CountedId] | None,
         payload: Payload | tuple[Any, ...],
     ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
-        """Loads the arguments of a call; its handles are held meanwhile.
-
-        Arguments that came as scalars are already values, in a tuple.
-
-        Raises:
-            Exception: The error of the loading, with a note about its origin.
-        """
+        """Loads the arguments of a call; its handles are held meanwhile."""
         if isinstance(payload, tuple):
             return payload, {}
         try:
@@ -634,8 +588,6 @@ class OwnerClient(Engine):
         if "incoming_links" in vars(self):
             self.incoming_links.close_in_fork()
 
-    # Answers.
-
     def settle(self, frame: Frame) -> None:
         if frame[1] >= LINKED:
             frame = self.outgoing_links.answered(frame)
@@ -646,23 +598,22 @@ class OwnerClient(Engine):
             self._results.settle(frame)
 
     def take_other(self, frame: Frame) -> list[Frame]:
-        """Handles a frame about links or events; returns the frames that follow."""
         if frame[0] in _SWITCHED:
             self.events = self._features.switch(frame)
             return []
-        if frame[0] == NOTE_CALLS:
+        if frame[0] == messages.NOTE_CALLS:
             self._note_calls()
             return []
-        if frame[0] == LINK_CALLS:
+        if frame[0] == messages.LINK_CALLS:
             if frame[1:]:
                 self.outgoing_links.report_answered()
                 return []
             has_links = "outgoing_links" in vars(self)
             calls = self.outgoing_links.unanswered() if has_links else ()
-            self.post((LINK_CALLS, calls, len(calls), 0))
+            self.post((messages.LINK_CALLS, calls, len(calls), 0))
             return []
-        is_outgoing = frame[0] in (LINK_OPENED, LINK_LOST) or (
-            frame[0] == CANCEL_CHILDREN and not frame[1]
+        is_outgoing = frame[0] in (messages.LINK_OPENED, messages.LINK_LOST) or (
+            frame[0] == messages.CANCEL_CHILDREN and not frame[1]
         )
         return (self.outgoing_links if is_outgoing else self.incoming_links).take(frame)
 
@@ -670,7 +621,7 @@ class OwnerClient(Engine):
         """Records the calls that run from now on, or reports that it cannot."""
         cells = self.memory.call_cells()
         if cells is None:
-            self.post((NOTE_CALLS, 0))
+            self.post((messages.NOTE_CALLS, 0))
             return
         has_threads = bool(self._config.limits)
         kind = SharedRunningCalls if has_threads else RunningCalls
@@ -683,7 +634,7 @@ class OwnerClient(Engine):
     def taken(self, number: int, count: int) -> None:
         """Reports the number of items of a stream that were taken; see StreamOwner."""
         if not self._is_in_fork:
-            self.post((STREAM_ACK, number, count))
+            self.post((messages.STREAM_ACK, number, count))
 
     def fail_all(self, error: Exception) -> None:
         """Fails all current and later requests: the owner is gone."""
@@ -702,11 +653,7 @@ class OwnerClient(Engine):
         return self._results.new(self._async_owner)
 
     def check_parent(self) -> None:
-        """Refuses operations that only the worker itself may do.
-
-        Raises:
-            RuntimeError: This process is a fork of the worker.
-        """
+        """Refuses operations that only the worker itself may do."""
         if self._is_in_fork:
             raise RuntimeError(
                 "this process is a fork of an actor's and cannot call actors: the pipe "
@@ -717,11 +664,11 @@ class OwnerClient(Engine):
         ref = self._new_ref()
 
         def frame() -> Frame:
-            if manner == BEHIND_CALLS:
+            if manner == messages.BEHIND_CALLS:
                 self.outgoing_links.fence(actor)
             else:  # later calls go to the owner, behind this frame
                 self.outgoing_links.leave(actor)
-            return (END, ref.call, actor, manner)
+            return (messages.END, ref.call, actor, manner)
 
         self.sender.post(actor, frame)
         return ref

@@ -1,7 +1,7 @@
-"""Interfaces that the parts of a worker's client need of it, and of its inbox.
+"""The interface of a worker's client for the parts of it.
 
 The client creates and imports its parts (calls, creations, objects, links). They know
-it by these interfaces, which avoids an import cycle.
+it by this interface, which avoids an import cycle.
 """
 
 from __future__ import annotations
@@ -43,16 +43,10 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
     running_calls: RunningCalls | None
 
     @property
-    def sender(self) -> OrderedSender:
-        """Sends frames about actors, in order."""
-        ...
+    def sender(self) -> OrderedSender: ...
 
     def check_over(self, call: int, error: BaseException | None = None) -> None:
         """Returns only if a call is to be answered although ``is_over``.
-
-        Args:
-            call: The number of the call.
-            error: The error that its code raised, if any.
 
         Raises:
             ActorExit: The call has ended the actor, whatever it did afterwards.
@@ -61,6 +55,20 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
 
     def post(self, frame: Frame) -> None:
         """Sends a frame to the owner, from any thread."""
+        ...
+
+    def gather(self, frame: Frame) -> None:
+        """Sends a frame, at the latest with the answer of the call that runs."""
+        ...
+
+    def settle(self, frame: Frame) -> None:
+        """Fills the ref that a RESULT or FAILURE frame answers."""
+        ...
+
+    def item(self, frame: Frame) -> None: ...
+
+    def take_other(self, frame: Frame) -> list[Frame]:
+        """Handles a frame about links or events; returns the frames that follow."""
         ...
 
     def ask(self, kind: int, *fields: object) -> ObjectRef[Any]:
@@ -83,9 +91,7 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
         """Cancels the call from now on when the ref has no holder."""
         ...
 
-    def new_id(self, kind: int) -> bytes:
-        """Creates an id for an object of a kind that is created here."""
-        ...
+    def new_id(self, kind: int) -> bytes: ...
 
     def where(self, method: str) -> str:
         """Returns the name of a method of the actor, for messages."""
@@ -105,52 +111,10 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
         """Holds the references of a frame while its payload is loaded."""
         ...
 
-    def set_interface(self, interface: Callable[[], Interface]) -> None:
-        """Sets the function that returns the interface of the actor's class."""
-        ...
+    def set_interface(self, interface: Callable[[], Interface]) -> None: ...
 
-    def link_call_began(self, call: int, method: str) -> None:
-        """Records that a call over a link runs from now on."""
-        ...
+    def link_call_began(self, call: int, method: str) -> None: ...
 
     def return_borrowed_soon(self) -> None:
-        """Returns the borrowed references that have no holder here."""
-        ...
-
-
-class LinkSource(Protocol):
-    """A link that is read."""
-
-    def fileno(self) -> int: ...
-
-    @property
-    def has_more(self) -> bool:
-        """Whether ``read_next`` may have left frames."""
-        ...
-
-    def read(self) -> list[Frame]:
-        """Reads all that has arrived, as frames of a pipe, without waiting."""
-        ...
-
-    def read_next(self) -> list[Frame]:
-        """Reads the next frames; does not wait."""
-        ...
-
-
-class LinkReader(Protocol):
-    """Reads links next to the pipe, as each inbox does."""
-
-    def watch(self, source: LinkSource) -> None:
-        """Reads a link from now on."""
-        ...
-
-    def unwatch(self, source: LinkSource) -> None:
-        """Stops reading a link."""
-        ...
-
-    def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
-        """Calls a function at the end of this turn of the loop; False without a loop.
-
-        Frames that are sent until then may leave together.
-        """
+        """Returns the borrowed references that have no holder; for destructors."""
         ...

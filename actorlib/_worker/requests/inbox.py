@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from actorlib._futures.object_ref import ObjectRef
     from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._worker.executors.interrupt_signal import InterruptSignal
-    from actorlib._worker.requests.engine import LinkSource
+    from actorlib._worker.requests.engine import WorkerEngine
 
 
 INTERRUPTED = "the call was interrupted: cancel(ref, interrupt=True)"
@@ -47,6 +47,21 @@ _SHORT = 0.05
 
 That timeout counts in ticks of up to 10 ms.
 """
+
+
+class LinkSource(Protocol):
+    """A link that is read."""
+
+    def fileno(self) -> int: ...
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a read of the next frames may have left others."""
+        ...
+
+    def read(self, *, is_next: bool = False) -> list[Frame]:
+        """Reads all frames that have arrived, or the next ones; does not wait."""
+        ...
 
 
 class Inbox(ABC):
@@ -81,14 +96,11 @@ class Inbox(ABC):
         self._method_thread = threading.get_ident()
         self._interrupts: InterruptSignal | None = None
 
-    # How it reads.
-
     @abstractmethod
     def _pull(self, until: Callable[[], bool], seconds: float | None) -> bool:
         """Reads once, with the turn; False if nothing arrived in that time.
 
-        Raises:
-            EOFError: The owner is gone.
+        Raises EOFError if the owner is gone.
         """
 
     @abstractmethod
@@ -109,9 +121,10 @@ class Inbox(ABC):
 
     @abstractmethod
     def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
-        """Calls a function at the end of this turn of the loop; see LinkReader."""
+        """Calls a function at the end of this turn of the loop; False without a loop.
 
-    # Waiting.
+        Frames that are sent until then may leave together.
+        """
 
     def read(
         self,
@@ -121,12 +134,8 @@ class Inbox(ABC):
     ) -> bool:
         """Reads, or sleeps while another thread reads, until a condition holds.
 
-        Args:
-            until: The condition.
-            timeout: The limit of the wait in seconds; None for no limit. Frames that
-                have arrived are read first.
-            ref: The ref that the condition depends on, if any: its result may come from
-                elsewhere.
+        Frames that have arrived are read even if the timeout is 0. The result of
+        ``ref``, on which the condition depends, may come from elsewhere.
 
         Returns:
             Whether the condition holds.
@@ -192,15 +201,12 @@ class Inbox(ABC):
             if (self.interrupted or holds()) and waiter.empty():
                 waiter.put(None)
 
-    # The turn.
-
     def try_turn(self) -> bool:
         """Acquires the turn, unless another thread has it or the loop wants it."""
         # Never waits: the thread that has the turn may wait for a lock of this thread.
         return not self._is_wanted and self._turn.acquire(blocking=False)
 
     def give_turn(self) -> None:
-        """Releases the turn once."""
         self._turn.release()
         if not self.free_loop:
             self._hand_over()
@@ -220,8 +226,6 @@ class Inbox(ABC):
             for waiter in [*self._waiting][:1]:
                 waiter.put(None)
 
-    # Deferred callbacks.
-
     def later(self, callback: Callable[[], object]) -> None:
         """Makes the thread with the turn run a callback, in the order of these calls.
 
@@ -238,13 +242,8 @@ class Inbox(ABC):
             finally:
                 self._deferring.release()
 
-    # Interrupts.
-
     def take_interrupts(self) -> None:
-        """Interrupts methods in the middle from now on, on this thread.
-
-        It is the main thread of its process, and runs all methods.
-        """
+        """Interrupts methods from now on, all of which run on this main thread."""
         from actorlib._worker.executors.interrupt_signal import (  # noqa: PLC0415  # not inline
             InterruptSignal,
             is_below_method,
@@ -273,11 +272,7 @@ class Inbox(ABC):
             self.stop_if_interrupted()
 
     def stop_if_interrupted(self) -> None:
-        """Stops the method of this thread if it is to be interrupted.
-
-        Raises:
-            KeyboardInterrupt: It is to be interrupted; once for each call.
-        """
+        """Raises KeyboardInterrupt, once, if the method here is to be interrupted."""
         call = running.get()
         if call is not None and call[0] in self.interrupted:
             self.interrupted.discard(call[0])
@@ -293,22 +288,6 @@ def _sleep(waiter: SimpleQueue[None], seconds: float | None) -> bool:
     return True
 
 
-class FrameConsumer(Protocol):
-    """The client of a worker, as far as an inbox passes frames to it."""
-
-    def settle(self, frame: Frame) -> None:
-        """Fills the ref that a RESULT or FAILURE frame answers."""
-        ...
-
-    def item(self, frame: Frame) -> None:
-        """Adds an item to a stream that this worker reads."""
-        ...
-
-    def take_other(self, frame: Frame) -> list[Frame]:
-        """Handles a frame about links or events; returns the frames that follow."""
-        ...
-
-
 class PipeInbox(Inbox):
     """Reads the pipe and the links of a worker without an event loop; sorts frames.
 
@@ -321,7 +300,7 @@ class PipeInbox(Inbox):
     """
 
     def __init__(
-        self, client: FrameConsumer, pipe: BlockingChannel, max_unread: int = -1
+        self, client: WorkerEngine, pipe: BlockingChannel, max_unread: int = -1
     ) -> None:
         super().__init__()
         self._settle = client.settle
@@ -412,8 +391,6 @@ class PipeInbox(Inbox):
         if len(frame) > 2:
             self.interrupt(frame[1])
 
-    # Links.
-
     def watch(self, source: LinkSource) -> None:
         if self._events is None:
             self._events = select.epoll()
@@ -436,12 +413,7 @@ class PipeInbox(Inbox):
             self._sort(frame)
 
     def _receive(self, seconds: float | None, *, is_next: bool = True) -> bool:
-        """Reads once from everything that is ready; False if nothing is.
-
-        Args:
-            seconds: The limit of the wait.
-            is_next: Whether the next message of a link is enough.
-        """
+        """Reads once from everything that is ready; False if nothing is."""
         assert self._events is not None
         ready = [fd for fd, _ in self._events.poll(seconds)]
         pipe = self._pipe.sock.fileno()
@@ -451,8 +423,7 @@ class PipeInbox(Inbox):
         for fd in ready:
             source = self._sources.get(fd)
             if source is not None:
-                takes_all = has_pipe or not is_next
-                self._sort_each(source.read() if takes_all else source.read_next())
+                self._sort_each(source.read(is_next=is_next and not has_pipe))
         if has_pipe:
             self._sort_each(self._pipe.receive_some())
         return bool(ready)

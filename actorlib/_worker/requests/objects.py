@@ -36,7 +36,6 @@ class WorkerObjects:
     """Announces, keeps and fetches the objects of this worker.
 
     Args:
-        engine: The engine of the worker.
         prefix: The prefix of the ids of its own objects.
         new_ref: Creates a ref of a class, for which this worker's threads may wait.
     """
@@ -68,7 +67,6 @@ class WorkerObjects:
         return reduced
 
     def put(self, value: object) -> ObjectRef[Any]:
-        """Stores the current value at the owner; see Engine."""
         engine = self._engine
         payload, borrowed = encode_shared(engine, value)
         ref = self._new_ref(ObjectRef)

@@ -40,12 +40,7 @@ _Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | StreamReader
 class PendingResults:
     """Fills the refs and streams that wait for an answer, by number.
 
-    Args:
-        loop: The loop of the refs.
-        owner: The engine of the refs.
-
     Attributes:
-        loop: The loop of the refs and streams.
         stopped: Calls that were cancelled and are answered when they have ended. Their
             refs are cancelled then, whatever the answer is.
     """
@@ -59,15 +54,10 @@ class PendingResults:
         self._lost: Exception | None = None
 
     def __contains__(self, call: object) -> bool:
-        """Whether a call has no answer yet."""
         return call in self._entries
 
     def new(self, owner: ResultOwner | None = None) -> ObjectRef[Any]:
-        """Creates a ref with the number of its answer.
-
-        Args:
-            owner: Cancels the ref and waits for it; None for the engine.
-        """
+        """Creates a ref with the number of its answer; its owner may be another one."""
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         self.adopt(ref)
         if owner is not None:
@@ -88,7 +78,6 @@ class PendingResults:
             self.fail(ref.call, self._lost)
 
     def add(self, reader: StreamReader) -> None:
-        """Assigns a stream the number of its items."""
         reader.bind(self._owner, next(self._numbers))
         self._entries[reader.call] = reader
 
@@ -101,9 +90,7 @@ class PendingResults:
     ) -> None:
         """Holds a ref weakly from now on.
 
-        Args:
-            ref: The ref.
-            gone: Called when the ref has no holder; on any thread.
+        ``gone`` is called when the ref has no holder, on any thread.
         """
         if ref.call in self._entries:
             self._entries[ref.call] = weakref.ref(ref, gone)
@@ -127,7 +114,6 @@ class PendingResults:
             )
 
     def fail(self, call: int, error: BaseException) -> None:
-        """Fails the ref of a call that gets no answer."""
         ref = self._take_out(call)
         if ref is not None and not ref.done():
             ref.set_exception(error)
@@ -147,13 +133,23 @@ class PendingResults:
         return entry() if isinstance(entry, weakref.ref) else entry
 
 
+class RefOwner:
+    """Owns refs in place of the engine: cancels their calls in another way.
+
+    ``cancel`` returns True if the call is answered when it has ended.
+    """
+
+    def __init__(self, engine: ResultOwner, cancel: Callable[..., bool | None]) -> None:
+        self.cancel = cancel
+        self.release_if_unused = engine.release_if_unused
+        self.watch = engine.watch
+        self.wait = engine.wait
+        self.name = engine.name
+        self.travel = engine.travel
+
+
 class OrderedSender:
     """Sends frames about actors, each behind earlier frames that wait for arguments.
-
-    Args:
-        engine: Counts the holders of the references in waiting frames.
-        results: The calls without an answer.
-        post: Sends a frame.
 
     Attributes:
         lock: Held while a frame is sent, so that no frame overtakes another.
@@ -180,10 +176,8 @@ class OrderedSender:
     def send(self, call: Call, frame: FrameMaker) -> None:
         """Sends a call when its arguments are ready and earlier calls were sent.
 
-        Args:
-            call: The call.
-            frame: Creates its frame from its arguments and their references; None if
-                the call was sent over a link.
+        ``frame`` creates its frame from its arguments and their references, or returns
+        None if it has sent the call over a link.
         """
         with self.lock:
             if not call.arguments.refs and not self._order:  # the usual case
@@ -218,12 +212,8 @@ class OrderedSender:
     ) -> None:
         """Sends a frame about an actor, behind frames that wait for their arguments.
 
-        Args:
-            actor: The actor.
-            frame: Creates the frame when it is sent; None if it is no longer needed.
-            arguments: The arguments that the frame waits for.
-            may_overtake: Whether the frame may overtake waiting frames.
-            call: The call of the frame, which is announced if it has to wait.
+        ``frame`` creates the frame when it is sent, or returns None if it is no longer
+        needed. The call of the frame, if any, is announced if it has to wait.
         """
         refs = arguments.refs if arguments is not None else ()
         actors: list[CountedId] = [actor]

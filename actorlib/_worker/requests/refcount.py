@@ -32,7 +32,7 @@ class LocalRefCount:
     """
 
     def __init__(self) -> None:
-        self.awaits_answer: Callable[[CountedId], bool] = _awaits_nothing
+        self.awaits_answer: Callable[[CountedId], bool] = lambda _: False
         self.awaited: set[CountedId] = set()
         self._holders: dict[CountedId, int] = {}
         self._borrowed: dict[CountedId, int] = {}
@@ -40,13 +40,8 @@ class LocalRefCount:
         self._lock = threading.Lock()
 
     def retain(self, actor: CountedId) -> None:
-        """Counts one more holder."""
         with self._lock:
             self._holders[actor] = self._holders.get(actor, 0) + 1
-
-    def release(self, actor: CountedId) -> None:
-        """Records that a holder is gone; safe in a destructor."""
-        self.released.append(actor)
 
     def release_all(self, actors: Collection[CountedId]) -> None:
         """Records that holders are gone; safe in a destructor."""
@@ -59,10 +54,9 @@ class LocalRefCount:
                 self._borrowed[actor] = self._borrowed.get(actor, 0) + 1
 
     def arrived(self, actors: Iterable[CountedId]) -> None:
-        """Counts the references of a frame, and holds them.
+        """Counts and holds the references of a frame, under one lock.
 
-        Both under one lock, so that a release on another thread is not the last one
-        meanwhile.
+        Otherwise a release on another thread could be the last one meanwhile.
         """
         holders, borrowed = self._holders, self._borrowed
         with self._lock:
@@ -79,15 +73,14 @@ class LocalRefCount:
             if actor in self._holders:  # there is a new holder
                 return False
             self._holders[actor] = 1
-        self.release(actor)
+        self.released.append(actor)
         return True
 
     def take_returned(self, *, wait: bool = True) -> list[tuple[CountedId, int]]:
         """Removes and returns the references that have no holder, with their counts.
 
-        Args:
-            wait: Whether to wait for another thread that is counting. If not, the
-                records stay until the next time.
+        Unless ``wait``, the records stay until the next time if another thread is
+        counting.
         """
         if not self.released or not self._lock.acquire(blocking=wait):
             return []
@@ -110,8 +103,3 @@ class LocalRefCount:
         finally:
             self._lock.release()
         return [(actor, count) for actor, count in returned.items() if count]
-
-
-def _awaits_nothing(actor: CountedId) -> bool:
-    del actor
-    return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from actorlib._core.current_call import running
 from actorlib._futures.stream_reader import StreamReader
@@ -14,6 +14,7 @@ from actorlib._wire.call_headers import headers_of
 from actorlib._wire.function_code import pickle_function
 from actorlib._wire.messages import FORCE_CANCEL, REGISTER_FUNCTION, RUN, Frame
 from actorlib._wire.serialization import dump
+from actorlib._worker.requests.pending import RefOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,22 +26,18 @@ if TYPE_CHECKING:
     from actorlib._worker.requests.engine import WorkerEngine
     from actorlib._worker.requests.pending import PendingResults
 
+N = TypeVar("N", "ObjectRef[Any]", StreamReader)
 _Registered: TypeAlias = tuple[int, bytes]
 """The number of a function in this worker, and its description for the owner."""
 
 
-class TaskCalls:
-    """Sends calls of functions; owns their refs.
-
-    Args:
-        engine: The engine of the worker.
-        results: The calls without an answer.
-        is_inline: Whether the worker is a thread, so that no process is started.
-    """
+class TaskCalls(RefOwner):
+    """Sends calls of functions; owns their refs."""
 
     def __init__(
         self, engine: WorkerEngine, results: PendingResults, *, is_inline: bool
     ) -> None:
+        super().__init__(engine, engine.cancel)
         self._engine = engine
         self._results = results
         self._is_inline = is_inline
@@ -51,13 +48,6 @@ class TaskCalls:
         self._registered: weakref.WeakKeyDictionary[FunctionSpec, _Registered] = (
             weakref.WeakKeyDictionary()
         )
-        # The engine does the rest of an owner of refs.
-        self.cancel = engine.cancel
-        self.release_if_unused = engine.release_if_unused
-        self.watch = engine.watch
-        self.wait = engine.wait
-        self.name = engine.name
-        self.travel = engine.travel
 
     def force_cancel(self, call: int, *, recursive: bool = True) -> None:
         """Cancels a call, and ends the process that runs it."""
@@ -70,11 +60,7 @@ class TaskCalls:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        send = self._prepare(spec, args, kwargs)
-        ref = self._results.new(self)
-        ref.callee = spec.name  # not the function, which may capture handles
-        send(ref.call)
-        return ref
+        return self._send(spec, args, kwargs, lambda: self._results.new(self))
 
     def stream(
         self,
@@ -82,31 +68,25 @@ class TaskCalls:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        send = self._prepare(spec, args, kwargs)
-        reader = StreamReader.of(spec, self._results.loop, self._engine)
-        reader.allow_force(self.force_cancel)
-        self._results.add(reader)
-        reader.callee = spec.name
-        send(reader.call)
-        return reader
+        def new_result() -> StreamReader:
+            reader = StreamReader.of(spec, self._results.loop, self._engine)
+            reader.allow_force(self.force_cancel)
+            self._results.add(reader)
+            return reader
 
-    def _prepare(
+        return self._send(spec, args, kwargs, new_result)
+
+    def _send(
         self,
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> Callable[[int], None]:
-        """Captures a call as it is now; returns the function that sends it.
-
-        Returns:
-            A function of the number of the call.
-
-        Raises:
-            SerializationError: The function, or an argument, cannot be sent.
-        """
+        new_result: Callable[[], N],
+    ) -> N:
+        """Calls a function; ``new_result`` creates the ref or the stream."""
         parent_call = running.get()
         parent = 0 if parent_call is None else parent_call[0]
-        registered = self._registered.get(spec) or self._register(spec)
+        registered: _Registered = self._registered.get(spec) or self._register(spec)
         headers = headers_of(spec, parent_call, self._engine.where)
         arguments = Arguments(self._engine, spec.name, args, kwargs)
 
@@ -115,19 +95,16 @@ class TaskCalls:
         ) -> Frame:
             return (RUN, call.number, parent, *registered, headers, borrowed, payload)
 
-        def send(number: int) -> None:
-            call = Call(number, spec, arguments, headers, parent)
-            self._engine.sender.send(call, frame)
-
-        return send
+        result = new_result()
+        result.callee = spec.name  # not the function, which may capture handles
+        call = Call(result.call, spec, arguments, headers, parent)
+        self._engine.sender.send(call, frame)
+        return result
 
     def _register(self, spec: FunctionSpec) -> _Registered:
         """Registers a function with the owner, and describes its calls.
 
-        Raises:
-            SerializationError: The function cannot be sent.
-            UnsupportedOptionError: It requests variables or a directory, but there are
-                no processes; or it requests a callback in this process.
+        Raises UnsupportedOptionError if it requests what this process cannot provide.
         """
         if self._is_inline:
             refuse_env(spec.options.runtime_env)

@@ -35,12 +35,7 @@ class Demand(NamedTuple):
     since: float = 0.0
 
     def after(self, requests: int, now: float) -> Demand:
-        """Returns the demand after the requests between two pauses.
-
-        Args:
-            requests: The number of requests; 0 if only time has passed.
-            now: The time, in seconds.
-        """
+        """Returns the demand after the requests between two pauses."""
         burst = min(requests, MOST)
         if burst >= self.number:
             return Demand(burst, 0, now)
@@ -57,9 +52,7 @@ class Demand(NamedTuple):
 def affordable(available: int | None, open_files: int | None) -> int:
     """Returns the number of workers that the machine has room for.
 
-    Args:
-        available: Available memory in bytes; None if unknown.
-        open_files: The limit of open files of the template; None for no limit.
+    The available memory is None if unknown, the limit of open files if there is none.
     """
     by_memory = 1 if available is None else available // _AVAILABLE_EACH
     by_files = MOST if open_files is None else open_files // _OPEN_FILES_EACH

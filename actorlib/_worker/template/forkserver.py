@@ -28,7 +28,6 @@ Requests and reports are defined in ``_wire/forkserver_protocol``.
 
 from __future__ import annotations
 
-import array
 import contextlib
 import gc
 import importlib
@@ -39,10 +38,12 @@ import socket
 import sys
 import time
 import traceback
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 from actorlib._base.stdio import fill_standard_streams
 from actorlib._wire.codec import encode
+from actorlib._wire.fd_passing import FD_SIZE, received_fds
 from actorlib._wire.forkserver_protocol import (
     EXITED,
     FORKED,
@@ -86,25 +87,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-_int = array.array("i").itemsize
-_ROOM = socket.CMSG_SPACE(8 * _int)
+_ROOM = socket.CMSG_SPACE(8 * FD_SIZE)
 _NO_WAIT = int(socket.MSG_DONTWAIT)
 
 
-class Request(NamedTuple):
-    """A request of the owner: a process for a worker.
+def next_request(control: socket.socket) -> tuple[int, list[int]] | None:
+    """Reads the next request for a worker; returns None if the owner is gone.
 
-    Attributes:
-        worker: The number of the worker.
-        descriptors: Its pipe and its output, which the receiver closes.
-    """
-
-    worker: int
-    descriptors: list[int]
-
-
-def next_request(control: socket.socket) -> Request | None:
-    """Reads the next request; returns None if the owner is gone.
+    Returns:
+        The number of the worker, and its pipe and its output, which the caller closes.
 
     Raises:
         BlockingIOError: No further request has arrived.
@@ -112,7 +103,7 @@ def next_request(control: socket.socket) -> Request | None:
     try:
         # socket.recv_fds ignores its flags (CPython 3.11 to 3.13).
         record, ancillary, _, _ = control.recvmsg(REQUEST.size, _ROOM, _NO_WAIT)
-        descriptors = _received_fds(ancillary)
+        descriptors = received_fds(ancillary)
         while record and len(record) < REQUEST.size:
             more = control.recv(REQUEST.size - len(record))
             record = record + more if more else b""
@@ -123,15 +114,7 @@ def next_request(control: socket.socket) -> Request | None:
     if not record:
         return None
     (worker,) = REQUEST.unpack(record)
-    return Request(worker, descriptors)
-
-
-def _received_fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
-    descriptors = array.array("i")
-    for level, kind, data in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            descriptors.frombytes(data[: len(data) - len(data) % _int])
-    return list(descriptors)
+    return worker, descriptors
 
 
 Report: TypeAlias = tuple[Any, ...]
@@ -167,10 +150,7 @@ class Template:
     """The fork server.
 
     Args:
-        control: The socket to the owner.
-        owner: The owner's process id.
         mark: The runtime's mark; workers get it with their number.
-        preload: Modules to import.
         spawn: Whether to start interpreters instead of forking.
         shares_numpy: Whether to import NumPy after a worker has imported it.
     """
@@ -211,7 +191,6 @@ class Template:
         if not spawn and not preload and sys.version_info >= (3, 12):
             self._rest.append(self._plan_immortality)
         self._has_forked = False
-        self._warm_up_frames: list[bytes] = []
         self._run_worker: Callable[[socket.socket], NoReturn]
         self._fork_worker: Callable[[list[int], int], NoReturn] = (
             self._exec_worker if spawn else self._become_worker
@@ -281,14 +260,7 @@ class Template:
         _signal.pthread_sigmask(_SIG_SETMASK, ())
 
     def _wait(self, seconds: float | None) -> list[int]:
-        """Waits for an event, and reaps children that have ended.
-
-        Args:
-            seconds: The limit of the wait; None for no limit.
-
-        Returns:
-            The descriptors that are ready; empty after the limit.
-        """
+        """Waits for events, and reaps children; returns the ready descriptors."""
         if self._workers or has_children():
             seconds = min(
                 _CHECK_INTERVAL if seconds is None else seconds, _CHECK_INTERVAL
@@ -336,7 +308,7 @@ class Template:
         """
         for _ in range(_REHEARSALS):
             with contextlib.suppress(BaseException):  # a real actor reports errors
-                run_warm_up(self._frames())
+                run_warm_up(self._frames)
         gc.collect()
         gc.freeze()
 
@@ -350,9 +322,9 @@ class Template:
         if is_known():
             self._spare_time = immortal_steps()
 
+    @cached_property
     def _frames(self) -> list[bytes]:
-        self._warm_up_frames = self._warm_up_frames or warm_up_frames()
-        return self._warm_up_frames
+        return warm_up_frames()
 
     # Requests.
 
@@ -399,7 +371,7 @@ class Template:
     def _prefork(self) -> None:
         if not self._preforked.is_one_missing(time.monotonic()):
             return
-        self._frames()  # now, so that children share them
+        _ = self._frames  # now, so that children share them
         # An error here recurs, and is reported, when a worker is requested.
         with contextlib.suppress(OSError), contextlib.ExitStack() as unused:
             ours, theirs = map(unused.enter_context, socket.socketpair())
@@ -409,11 +381,7 @@ class Template:
             self._preforked.add(PreforkedChild(pid, ours))
 
     def _fork(self, child: Callable[[], NoReturn]) -> int:
-        """Forks a child that runs a function which never returns; returns its pid.
-
-        Raises:
-            OSError: The fork failed.
-        """
+        """Forks a child that runs a function which never returns; returns its pid."""
         pid = os.fork()
         if pid == 0:
             try:
@@ -465,7 +433,7 @@ class Template:
         self._begin_child()
         templates.close()
         with contextlib.suppress(BaseException):  # a real actor reports errors
-            run_warm_up(self._frames())
+            run_warm_up(self._frames)
         self._serve_worker(*wait_for_work(sock))
 
     def _serve_worker(self, descriptors: list[int], worker: int) -> NoReturn:
@@ -506,8 +474,7 @@ class Template:
     def _reap(self, ready: list[int]) -> None:
         """Reaps the children that have ended, and reports workers among them.
 
-        Args:
-            ready: The descriptors that are ready; empty if no event came for a while.
+        No descriptor is ready if no event came for a while.
         """
         with contextlib.suppress(OSError):
             while self._wakeup.recv(4096):
@@ -538,10 +505,7 @@ class Template:
     def _note_end(self, pid: int, status: int | None, peak: int) -> None:
         """Forgets a child, and keeps the report of a worker.
 
-        Args:
-            pid: The process id.
-            status: The exit status; None if it was lost.
-            peak: The peak memory in KiB; 0 if unknown.
+        The exit status is None if it was lost. The peak memory is in KiB; 0 if unknown.
         """
         self._unwatch_child(pid)
         has_missed = self._preforked.missed_assignment(pid)
@@ -624,7 +588,6 @@ def _wake_up(*_: object) -> None:
 
 
 def main() -> None:
-    """Runs the template with the arguments of this process."""
     # Otherwise a worker's pipe could get the number of an output stream.
     fill_standard_streams()
     control = socket.socket(fileno=int(sys.argv[1]))

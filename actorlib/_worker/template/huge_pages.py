@@ -56,8 +56,7 @@ def collapse_heap() -> int:
 def pieces(areas: str) -> Iterator[int]:
     """Yields the addresses of pieces of private memory that fit a huge page.
 
-    Args:
-        areas: The memory areas of the process, as in ``/proc/self/maps``.
+    The memory areas are as in ``/proc/self/maps``.
     """
     for line in areas.splitlines():
         bounds, rights, _, _, _, *name = line.split(maxsplit=5)
@@ -71,9 +70,6 @@ def runs(pieces: list[int]) -> Iterator[tuple[int, int]]:
 
     The kernel interrupts every CPU for each request, so adjacent pieces are requested
     together.
-
-    Args:
-        pieces: The addresses of huge pages, in order.
     """
     begin = 0
     for index, start in enumerate(pieces, 1):

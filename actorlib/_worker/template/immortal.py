@@ -76,10 +76,7 @@ def _make_immortal(target: object) -> None:
 
 
 def immortal_steps() -> Iterator[None]:
-    """Makes all objects immortal, in steps of a few milliseconds.
-
-    Call it only if ``is_known()`` is true.
-    """
+    """Makes all objects immortal, in steps of a few ms; requires ``is_known()``."""
     gc.unfreeze()
     objects: list[Any] = gc.get_objects()
     gc.freeze()

@@ -44,12 +44,7 @@ _DESCRIPTORS = 3
 
 
 class PreforkedChild:
-    """The template's end of the socket pair with a preforked child.
-
-    Args:
-        pid: The child's process id.
-        sock: The template's end of the pair; closed by ``close``.
-    """
+    """The template's end of the socket pair with a preforked child."""
 
     def __init__(self, pid: int, sock: socket.socket) -> None:
         self.pid = pid
@@ -57,12 +52,7 @@ class PreforkedChild:
         self._was_stuck = False
 
     def assign(self, worker: int, descriptors: list[int]) -> bool:
-        """Makes the child a worker; returns False if that is impossible.
-
-        Args:
-            worker: The worker's number.
-            descriptors: The worker's pipe and output.
-        """
+        """Makes the child a worker; returns False if that is impossible."""
         if is_stopped(self.pid):  # by a signal, for an unknown time
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -109,8 +99,7 @@ It imports the remaining modules, a step at a time, and then preforks if needed.
 class PreforkedChildren:
     """Keeps the preforked children, as many as demand and resources allow.
 
-    Args:
-        room: Returns the number of children that the machine has room for.
+    ``room`` returns the number of children that the machine has room for.
     """
 
     def __init__(self, room: Callable[[], int]) -> None:
@@ -123,12 +112,7 @@ class PreforkedChildren:
         self._missing = 0
 
     def assign(self, worker: int, descriptors: list[int]) -> int:
-        """Makes a child a worker; returns its process id, or 0 if there is none.
-
-        Args:
-            worker: The worker's number.
-            descriptors: The worker's pipe and output.
-        """
+        """Makes a child a worker; returns its process id, or 0 if there is none."""
         self._requests += 1
         while self._waiting:
             child = self._waiting.popleft()
@@ -144,14 +128,7 @@ class PreforkedChildren:
         self._assigned[child.pid] = child
 
     def pause(self, now: float) -> float | None:
-        """Returns the seconds to wait for a request before ``is_one_missing``.
-
-        Args:
-            now: The time, in seconds.
-
-        Returns:
-            None to wait without limit.
-        """
+        """Returns the seconds to wait for a request before ``is_one_missing``."""
         if self._requests or self._missing:
             return IDLE_DELAY
         change = self._demand.next_change()
@@ -162,9 +139,6 @@ class PreforkedChildren:
 
         True once for each missing child, even if forked children end: what kills one
         may kill the next.
-
-        Args:
-            now: The time, in seconds.
         """
         if self._requests or now >= self._demand.next_change():
             requests, self._requests = self._requests, 0
@@ -238,10 +212,7 @@ def _available_memory() -> int | None:
 def wait_for_work(sock: socket.socket) -> tuple[list[int], int]:
     """Blocks in a preforked child until it is assigned descriptors and a number.
 
-    Ends the process if the template closes its socket.
-
-    Args:
-        sock: The child's end of the socket pair; closed on return.
+    Closes the socket then. Ends the process if the template closes its end.
     """
     try:
         record, descriptors, _, _ = socket.recv_fds(sock, _NUMBER.size, _DESCRIPTORS)

@@ -1,7 +1,4 @@
-"""Imports the modules that workers need into the template.
-
-Also checks whether the template may still fork afterwards.
-"""
+"""Imports modules into the template, and checks whether it may fork afterwards."""
 
 from __future__ import annotations
 
@@ -23,11 +20,7 @@ if TYPE_CHECKING:
 
 
 def preload(names: Sequence[str], begins: Callable[[str], None]) -> tuple[str, str]:
-    """Imports modules.
-
-    Args:
-        names: The modules.
-        begins: Called with each name before the import, which may end the process.
+    """Imports modules; first calls ``begins``, as an import may end the process.
 
     Returns:
         The traceback of the import that failed, or empty. The module that has
@@ -99,9 +92,6 @@ def warm_up(title: ProcessTitle) -> Callable[[socket.socket], NoReturn]:
 
     The collector of a child does not write to frozen objects, so they are not copied.
     Garbage that is frozen with them is collected in idle time; see ``rest``.
-
-    Args:
-        title: Shows the role of a fork.
 
     Returns:
         A function that serves an actor in a fork of this process, from its end of the

@@ -70,11 +70,7 @@ class OpenBlas(NamedTuple):
     set_threads: Callable[[int], object]
 
     def start_threads(self, environ: Mapping[str, str]) -> None:
-        """Starts as many threads as an OpenBLAS that is loaded now would start.
-
-        Args:
-            environ: The environment variables of this process.
-        """
+        """Starts as many threads as an OpenBLAS that is loaded now would start."""
         at_most = self.processors()
         number = min(configured_threads(environ) or at_most, at_most)
         if number > 1:
@@ -82,11 +78,7 @@ class OpenBlas(NamedTuple):
 
 
 def configured_threads(environ: Mapping[str, str]) -> int:
-    """Reads the configured number of threads of an OpenBLAS; 0 if not configured.
-
-    Args:
-        environ: The environment variables of a process.
-    """
+    """Reads the configured number of threads of an OpenBLAS; 0 if not configured."""
     for names in _THREAD_VARIABLES:
         text = next((environ[name] for name in names if name in environ), "")
         # C ignores what follows the number, as in "4,2".
@@ -97,15 +89,10 @@ def configured_threads(environ: Mapping[str, str]) -> int:
 
 
 def openblas_of(library: Any) -> OpenBlas | None:
-    """Returns the functions of an OpenBLAS.
+    """Returns the functions of a loaded OpenBLAS.
 
-    Their names have a prefix and a suffix if several builds may be in one process.
-
-    Args:
-        library: A loaded library.
-
-    Returns:
-        None if it is another library, or if its threads are those of OpenMP.
+    Their names have a prefix and a suffix if several builds may be in one process. None
+    if it is another library, or if its threads are those of OpenMP.
     """
     for before, behind in itertools.product(("scipy_", ""), ("64_", "")):
         with suppress(AttributeError):
@@ -145,10 +132,7 @@ class SharedNumpy:
             sys.meta_path.insert(0, self)
 
     def steps(self) -> list[Callable[[], object]]:
-        """Creates the steps that import NumPy, once a worker has imported it.
-
-        Each runs once, in order.
-        """
+        """Creates the steps that import NumPy, once a worker has imported it."""
         if self._has_begun or not self._notice[0]:
             return []
         self._has_begun = True
@@ -265,11 +249,7 @@ def _one_thread() -> Generator[None]:
 
 
 def _load(path: str) -> OpenBlas | None:
-    """Loads an OpenBLAS; unloads a library that cannot be used.
-
-    Raises:
-        OSError: It is not a library.
-    """
+    """Loads an OpenBLAS; unloads a library that cannot be used."""
     before = _thread_count()
     library = ctypes.CDLL(path)
     blas = openblas_of(library)
