@@ -18,5 +18,4 @@ actor gets which device.
 * ``process_memory``: reads the memory of the host that workers use.
 * ``nvml_session``: calls NVML in a separate thread.
 * ``drains``: holds shares back until the driver has freed their memory.
-* ``draining``: decides whether the memory of an ended process is free.
 """

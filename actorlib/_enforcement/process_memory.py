@@ -30,10 +30,6 @@ def resident_sizes(host: Host, workers: Collection[int]) -> dict[int, Resident]:
     """Returns the resident size of each worker that exists, by its process id.
 
     Reads one file for each process of the machine.
-
-    Args:
-        host: The machine.
-        workers: The process ids of the workers.
     """
     stats = map(host.read_text, host.glob("/proc/[0-9]*/stat"))
     processes = filter(None, (parse_stat(stat) for stat in stats if stat))

@@ -57,17 +57,14 @@ class EntryPoints(NamedTuple):
 class ProcessState:
     """Fills the refs of one process, and runs the callbacks of other threads.
 
-    Args:
-        entry_points: The functions that Ray calls in other processes.
-        loop: The loop of the user's code, or None while there is none.
-        owner: Crosses to the thread of the loop, if this is the user's program.
-        is_client: Whether it is connected through a client server.
+    ``loop`` is the loop of the user's code, or None while there is none. In the user's
+    program, ``owner`` crosses to the thread of that loop.
 
     Attributes:
-        entry_points: See above.
+        entry_points: The functions that Ray calls in other processes.
         loop: The loop of the refs.
         is_owner: Whether it is the user's program.
-        is_client: See above.
+        is_client: Whether it is connected through a client server.
         pending: The unanswered requests, in order.
         timers: Call back at the deadlines of calls.
     """

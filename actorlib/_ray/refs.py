@@ -74,18 +74,13 @@ class RayTask:
     It holds the ref strongly until a wait for it is cancelled, and weakly from then on:
     if no other holder is left, the call is cancelled.
 
-    Args:
-        process: Fills its ref.
-        ray_ref: Ray's ref.
-        where: The method or function, for messages.
-        actor: The actor, for a call of a method.
-        read: Converts an answer to the value of the ref, if they differ.
-        pending_call: The state of the call, for a call of an actor.
+    ``where`` names the method or function in messages. ``read`` converts an answer to
+    the value of the ref, if they differ.
 
     Attributes:
         ray_ref: Ray's ref.
-        actor: The actor; None after the answer.
-        pending_call: See above.
+        actor: The actor of a method; None after the answer.
+        pending_call: The state of the call, for a call of an actor.
         on_done: Called when its ref is filled, even while plain code blocks the loop.
     """
 

@@ -44,9 +44,7 @@ _STATES = {
 def infos_of(job: str, held: Container[str]) -> list[ActorInfo]:
     """Returns the living actors of a job, and the dead ones with handles here.
 
-    Args:
-        job: Its id in hex.
-        held: The ids in hex of the actors with handles here.
+    ``held`` contains the ids in hex of the actors with handles here.
     """
     return [
         info_of(actor, row)
@@ -99,12 +97,7 @@ class ClusterNodes:
     def fault(
         self, label: str, options: CommonOptions
     ) -> ActorUnschedulableError | None:
-        """Returns why no machine could ever hold an actor or a call, or None.
-
-        Args:
-            label: The name of its class or function.
-            options: Its options.
-        """
+        """Returns why no machine could ever hold an actor or a call, or None."""
         amounts = dict(wanted(options.request, options.accelerator_type))
         if not amounts or options.group is not None or self._fits(amounts):
             return None
@@ -182,12 +175,7 @@ class Node(NamedTuple):
 
 
 class Explainer:
-    """Explains the requests and the machines of actors and groups.
-
-    Args:
-        query: Runs queries about the cluster.
-        nodes: The resources of the machines.
-    """
+    """Explains the requests and the machines of actors and groups."""
 
     def __init__(self, query: ClusterQuery, nodes: ClusterNodes) -> None:
         self._query = query

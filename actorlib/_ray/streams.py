@@ -32,17 +32,9 @@ _END = cast("type[Exception]", ray.exceptions.ObjectRefStreamEndOfStreamError)
 class RayStreamReader:
     """Reads a Ray generator, with the interface of StreamReader.
 
-    Args:
-        process: Fills its refs.
-        generator: Ray's generator.
-        where: The method or function, for messages.
-        actor: The actor, for a method.
-        pending_call: The state of the call; see RayTask.
-        is_detached: Whether the call continues without a reader.
-
     Attributes:
         completed: The whole call: its value is the number of items.
-        is_detached: See above.
+        is_detached: Whether the call continues without a reader.
     """
 
     def __init__(

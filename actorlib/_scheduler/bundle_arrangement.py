@@ -111,9 +111,7 @@ class BundleArranger:
     def arrange(self, request: BundleRequest, free: Mapping[int, int]) -> Arrangement:
         """Chooses the devices of each bundle.
 
-        Args:
-            request: The bundles and their strategy.
-            free: The free units of the usable devices, by index.
+        ``free`` contains the free units of the usable devices, by index.
         """
         resolver = self._resolver
         amounts = request.units(resolver.kind.name)

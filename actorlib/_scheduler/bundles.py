@@ -66,12 +66,7 @@ def divide_lease(request: BundleRequest, lease: Lease) -> tuple[Lease, ...]:
 
 @final
 class Bundles:
-    """Grants parts of a group to its members.
-
-    Args:
-        leases: The lease of each bundle.
-        pools: The pools of the ledger that granted them.
-    """
+    """Grants parts of a group to its members."""
 
     __slots__ = ("_free", "_free_units", "_held", "_pools", "leases")
 
@@ -97,8 +92,7 @@ class Bundles:
     def serve(self, requests: Sequence[LeaseRequest]) -> list[tuple[int, Lease]]:
         """Grants every request that may be granted now.
 
-        Args:
-            requests: The waiting requests, in order of arrival.
+        ``requests`` are in order of arrival.
 
         Returns:
             The positions of the granted requests, and their leases.

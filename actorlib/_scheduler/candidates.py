@@ -49,10 +49,6 @@ class Candidates(NamedTuple):
 class Reserved(Collection[int]):
     """A set of device indices reserved for waiters, by model where that is possible.
 
-    Args:
-        by_model: The indices of the devices of each model.
-        model_of: The model of each device.
-
     Attributes:
         models: The models of which all devices are reserved.
         indices: Single devices, of any model.
@@ -112,9 +108,7 @@ NONE_RESERVED: frozenset[int] = frozenset()
 class ConstraintResolver:
     """Resolves constraints to devices of one kind, whatever is free of them.
 
-    Args:
-        kind: The kind.
-        devices: In index order, numbered from 0.
+    ``devices`` are in index order, numbered from 0.
 
     Attributes:
         has_links: Whether any device is linked to others.

@@ -57,10 +57,6 @@ def listed(texts: Iterable[str], count: int) -> str:
 class DevicePool:
     """Keeps the free units of every device of one kind, and hands out shares of them.
 
-    Args:
-        kind: The kind.
-        devices: In index order, numbered from 0.
-
     Attributes:
         resolver: Resolves constraints to these devices.
         arranger: Arranges the bundles of groups on them.
@@ -272,7 +268,8 @@ class DevicePool:
         if best is None:
             return None
         if units == UNITS and self.kind.aligned:
-            return self._best_set(1, self._wholly_free(constraints, MAX_CONSIDERED))
+            free_devices = self._wholly_free(constraints, MAX_CONSIDERED)
+            return next(self.resolver.sets(1, free_devices), None)
         return [best[1]]
 
     def _choose_several(
@@ -292,7 +289,7 @@ class DevicePool:
         if has_links or self.kind.aligned:
             wanted = max(count, MAX_CONSIDERED)
         free = self._wholly_free(constraints, wanted, with_parts=False)
-        return self._best_set(count, free)
+        return next(self.resolver.sets(count, free), None)
 
     def _wholly_free(
         self, constraints: DeviceConstraints, count: int, *, with_parts: bool = True
@@ -304,10 +301,6 @@ class DevicePool:
             if with_parts or not model.is_part
             for index in self._buckets[model].first(UNITS, count)
         )
-
-    def _best_set(self, count: int, free: Sequence[int]) -> list[int] | None:
-        """Returns ``count`` of the free devices: of one model, else of one family."""
-        return next(self.resolver.sets(count, free), None)
 
     # Choosing among a few.
 
@@ -321,7 +314,8 @@ class DevicePool:
         if units > UNITS:
             count = units // UNITS
             whole = self.resolver.without_parts(count, usable, constraints)
-            return self._best_set(count, [i for i in whole if free[i] == UNITS])
+            sets = self.resolver.sets(count, [i for i in whole if free[i] == UNITS])
+            return next(sets, None)
         # Without bytes the models do not matter: a group may have thousands of devices.
         in_bytes = self.resolver.nbytes(constraints) > 0
         rest = {

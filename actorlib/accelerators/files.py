@@ -13,9 +13,6 @@ from actorlib._base.value import dataclass
 from actorlib.accelerators.base import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from actorlib.accelerators.base import Device
     from actorlib.accelerators.host import Host
 
 
@@ -67,14 +64,6 @@ def closed(host: Host, path: str) -> str:
     if not host.can_open(path):
         return f"no permission to read and write {path}; join the group of that file"
     return ""
-
-
-def why_none(found: Sequence[Device], rejected: Sequence[Rejected]) -> str:
-    """Returns why no device is usable, if some exist; else the empty string."""
-    if found or not rejected:
-        return ""
-    first = rejected[0]
-    return first.why if first.name in first.why else f"{first.name}: {first.why}"
 
 
 def _numbered(host: Host, prefix: str) -> list[tuple[int, str]]:

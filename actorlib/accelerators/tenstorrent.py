@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import TTNPU
 from actorlib.accelerators.base import Accelerator, Detection, Device
-from actorlib.accelerators.files import find_files, why_none
+from actorlib.accelerators.files import find_files
 from actorlib.accelerators.masks import Mask, Syntax, number, read_mask
 from actorlib.accelerators.pci import read_pci
 
@@ -62,8 +62,7 @@ class Tenstorrent(Accelerator):
         mask = self.mask(host.environ)
         words = mask.entries if mask else ()
         chips = [_renamed(_chip(host, *file), words) for file in files.usable]
-        reason = why_none(chips, files.rejected)
-        return self.select(chips, host.environ, rejected=files.rejected, reason=reason)
+        return self.select(chips, host.environ, rejected=files.rejected)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
         """Reads the owner's mask from the first of the two lists that is set."""

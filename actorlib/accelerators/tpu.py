@@ -17,8 +17,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import TPU
-from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
-from actorlib.accelerators.files import closed, find_files, why_none
+from actorlib.accelerators.base import (
+    Accelerator,
+    Detection,
+    Device,
+    Rejected,
+    why_none,
+)
+from actorlib.accelerators.files import closed, find_files
 from actorlib.accelerators.masks import Mask, read_mask
 from actorlib.accelerators.pci import read_pci
 
