@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R")
-_NO_ITEM = -1
+NO_ITEM = -1
+"""The size of an item that does not count as unread."""
 
 
 class ForceCancel(Protocol):
@@ -51,8 +52,8 @@ class ForceCancel(Protocol):
 class StreamOwner(Protocol):
     """The interface of the engine that receives the items of a StreamReader.
 
-    The owner's ``UnansweredCalls``, the worker's clients and Ray's ``Stream`` implement
-    it. Methods without a text are those of ``ResultOwner``.
+    The owner's ``UnansweredCalls`` and the worker's clients implement it; Ray's
+    ``RayTask`` has the methods of ``ResultOwner``, which are those without a text.
     """
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool | None: ...
@@ -150,7 +151,7 @@ class StreamReader:
             if not self._items:
                 return None
             ref, nbytes = self._items.popleft()
-            is_due = nbytes != _NO_ITEM and self._window.took(nbytes)
+            is_due = nbytes != NO_ITEM and self._window.took(nbytes)
         if is_due and (self._is_capped or not self._is_over):
             self._owner.taken(self._number, self._window.count)
         return ref
@@ -396,7 +397,7 @@ class StreamReader:
                 if self._is_dropped:
                     failed.exception()
                 else:
-                    self._items.append((failed, _NO_ITEM))
+                    self._items.append((failed, NO_ITEM))
             self._is_over = True
         self._arrived()
 

@@ -319,8 +319,7 @@ class RayEngine(Engine):
         kwargs: Mapping[str, object],
     ) -> StreamReader:
         self._check()
-        stream = self._calls.stream(*self._target(callee), args, kwargs)
-        return cast("StreamReader", stream)
+        return self._calls.stream(*self._target(callee), args, kwargs)
 
     def _target(self, callee: Callee) -> tuple[Actor | None, Callee]:
         """Returns the actor of a method, or the function with the inherited options."""
