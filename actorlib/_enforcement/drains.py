@@ -128,7 +128,6 @@ class Drains:
         return next((drain for drain in self._draining if drain.key is key), None)
 
     def devices(self) -> set[str]:
-        """Returns the UUIDs of the devices of all drains."""
         return {device for drain in self for device in drain.occupant.devices}
 
     def begin(self, key: object, occupant: Occupant, question: int) -> None:

@@ -289,7 +289,6 @@ class Enforcement:
             tier.watch_memory(process, label, None if is_limited else asked)
 
     def memory_used(self, process: HasPid | None) -> int | None:
-        """Returns the bytes of the host's memory that a worker had at the last look."""
         if process is None:
             return None
         used = (tier.memory_used(process) for tier in self.made)

@@ -212,7 +212,6 @@ class Occupants:
         return len(self._by_key)
 
     def items(self) -> list[tuple[object, Occupant]]:
-        """Lists the workers with their keys."""
         return list(self._by_key.items())
 
     def enter(self, key: object, occupant: Occupant) -> None:
@@ -225,7 +224,6 @@ class Occupants:
         self._by_key.pop(key, None)
 
     def owner_of(self, process: Listed) -> Occupant | None:
-        """Returns the worker that a process belongs to; None if it belongs to none."""
         return next((one for one in self if one.owns(process)), None)
 
     def holders(self, occupant: Occupant, ended_at: float) -> tuple[Holder, ...]:

@@ -39,9 +39,9 @@ def resident_sizes(host: Host, workers: Collection[int]) -> dict[int, Resident]:
 def proportional_size(host: Host, pids: Collection[int]) -> int | None:
     """Returns the proportional size of processes together; None where it is unknown."""
     texts = [host.read_text(f"/proc/{pid}/smaps_rollup") for pid in pids]
-    sizes = [proportional_of(text) for text in texts if text]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if known else None  # those that are gone have nothing
+    sizes = (proportional_of(text) for text in texts if text)
+    listed = [size for size in sizes if size is not None]
+    return sum(listed) if listed else None  # processes that have ended have nothing
 
 
 def private_sizes(host: Host, workers: Collection[int]) -> dict[int, int]:

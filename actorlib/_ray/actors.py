@@ -74,12 +74,10 @@ class Actor:
 
     @property
     def hex(self) -> str:
-        """Its id in hex."""
         return self.key.hex()
 
     @property
     def label(self) -> str:
-        """The name of its class."""
         return self.traits.label
 
     @property
@@ -128,7 +126,6 @@ class ActorKey(bytes):
 
 
 def key_of(actor: Actor, entry_points: EntryPoints) -> ActorId:
-    """Returns the id of an actor, for handles."""
     key = ActorKey(actor.key)
     key.actor = actor
     key.entry_points = entry_points

@@ -333,13 +333,11 @@ class OwnerEngine(RayEngine, RuntimeEngine):
 
     @on_loop
     def explain(self, actor: ActorId) -> str:
-        """Describes the machine or the request of an actor; see RuntimeEngine."""
         self.process.check()
         return self._explainer.actor(self.actor(actor))
 
     @on_loop
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
-        """Describes the machines for an actor or a call; see RuntimeEngine."""
         self.process.check()
         if isinstance(options, FunctionOptions):
             options = options.worker
@@ -347,7 +345,6 @@ class OwnerEngine(RayEngine, RuntimeEngine):
 
     @on_loop
     def explain_group(self, group: GroupId) -> str:
-        """Describes the machines or the request of a group; see RuntimeEngine."""
         self.process.check()
         return self._explainer.group(group.hex())
 

@@ -83,7 +83,6 @@ class HostClasses:
         self._classes: dict[bytes, Any] = {}
 
     def of(self, spec: ActorSpec) -> Any:
-        """Returns the class for an actor."""
         options, interface = spec.options, spec.interface
         traits = traits_of(spec)
         groups = {} if interface.is_async else dict(options.concurrency_groups or {})
@@ -104,7 +103,6 @@ class HostClasses:
 
 
 def traits_of(spec: ActorSpec) -> ActorTraits:
-    """Returns the options of an actor that its callers need."""
     interface, options = spec.interface, spec.options
     return ActorTraits(
         interface.class_name, interface.is_async, options.max_restarts, options.retried
@@ -448,7 +446,6 @@ class RayEngine(Engine):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the runtime has ended."""
         return self._is_closed
 
     @override
@@ -459,11 +456,9 @@ class RayEngine(Engine):
     # Received handles and refs.
 
     def key_of(self, handle: Any, traits: ActorTraits) -> ActorId:
-        """Returns the id of the actor of a Ray handle."""
         return key_of(self._actors.of(handle, traits), self.process.entry_points)
 
     def ref_of(self, ray_ref: Any) -> ObjectRef[Any]:
-        """Returns the ref of a Ray ref."""
         return RayTask(self.process, ray_ref, "what a ref stands for").borrowed()
 
     def _where(self, method: str) -> str:

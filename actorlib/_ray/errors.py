@@ -48,7 +48,7 @@ def translate(error: Any, where: str, actor_id: str = "") -> BaseException:
 def exit_of(text: str, *, ran: bool = True) -> Exit:
     """Parses Ray's message about the end of an actor.
 
-    ``ran`` is whether it had started.
+    ``ran`` says whether it had started.
     """
     code = _CODE.search(text)
     pid = _PID.search(text)

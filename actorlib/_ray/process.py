@@ -32,9 +32,7 @@ T = TypeVar("T")
 class PendingResult(Protocol):
     """A result that has not arrived yet."""
 
-    def fail(self, error: BaseException) -> None:
-        """Fails it without an answer."""
-        ...
+    def fail(self, error: BaseException) -> None: ...
 
 
 class EntryPoints(NamedTuple):

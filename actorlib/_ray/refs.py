@@ -134,7 +134,6 @@ class RayTask:
         return ref
 
     def filled(self, answer: Any) -> ObjectRef[Any]:
-        """Returns the ref of an existing answer."""
         ref: ObjectRef[Any] = ObjectRef(loop=self._process.loop)
         self._bind(ref)
         self.settle(answer)
@@ -145,7 +144,6 @@ class RayTask:
         return ref.result_owner is self
 
     def ask(self) -> None:
-        """Requests the answer from Ray."""
         if self._held is None and self._weak is not None:
             self._held, self._weak = self._weak(), None
         self._process.pending[self] = None
@@ -266,7 +264,6 @@ class RayTask:
                 ray.cancel(self.ray_ref, recursive=recursive)
 
     def label_of(self, call: int) -> str:
-        """Returns the name of the call in messages; see ResultOwner."""
         del call  # it has no number
         return self._where
 
@@ -280,7 +277,6 @@ class RayTask:
             self._weak = weakref.ref(ref, lambda _: self._process.post(self.cancel, 0))
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see ResultOwner."""
         self._process.watch(ref, then)
 
     def name(self) -> bytes:
@@ -435,7 +431,6 @@ class FunctionTask(RayTask):
     """Fills the ref of a call of a function."""
 
     def force_cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Ends the process that runs the call."""
         del call
         self._held = None
         self._process.pending.pop(self, None)
@@ -502,7 +497,6 @@ def take_part(
 
 
 def tasks_among(values: Iterable[object]) -> Iterator[RayTask]:
-    """Yields the tasks of the refs among some values."""
     for value in values:
         if type(value) in REFS:
             task = cast("ObjectRef[Any]", value).result_owner

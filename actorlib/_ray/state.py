@@ -54,12 +54,10 @@ def infos_of(job: str, held: Container[str]) -> list[ActorInfo]:
 
 
 def state_of(row: Mapping[str, Any]) -> str:
-    """Translates the state in Ray's row of an actor."""
     return _STATES.get(row["State"], "pending")
 
 
 def info_of(actor: str, row: Mapping[str, Any]) -> ActorInfo:
-    """Translates Ray's row of an actor."""
     cause: Any = row.get("DeathCause")
     return ActorInfo(
         actor_id=actor,
@@ -328,7 +326,7 @@ class FoundActor(NamedTuple):
 
 
 class ActorDirectory:
-    """Looks actors up by name, and lists them."""
+    """The actors of a cluster: by name, and as a list."""
 
     def __init__(self, query: ClusterQuery) -> None:
         self._query = query
@@ -354,7 +352,6 @@ class ActorDirectory:
         return FoundActor(handle, interface, traits)
 
     def names(self) -> list[tuple[str, str]]:
-        """Lists the namespaces and names of actors."""
         rows = ray.util.list_named_actors(all_namespaces=True)
         return [(row["namespace"], row["name"]) for row in rows]
 

@@ -175,7 +175,6 @@ class Admission:
         return f"{reason}{self.describe_others(request, pending)}"
 
     def preview(self, request: LeaseRequest) -> str:
-        """Describes where a new request would be placed, or why it would wait."""
         lease = self._queue.try_at_once(request)
         if lease is not None:
             self.ledger.release(lease)

@@ -269,7 +269,8 @@ class Packing:
         unused = sorted((free, index) for index, free in self._free.items())
         placement: dict[int, list[int]] = {}
         for size, numbers in self._parts.items():
-            part = self._share(size)
+            units = size.units * self._unit
+            part = BundleShare(numbers[0], units, size.allowed, size.on_device)
             for number in numbers:
                 for devices in (used, unused):
                     at = _fullest(devices, part)
@@ -281,10 +282,6 @@ class Packing:
                 else:
                     return None
         return placement
-
-    def _share(self, size: _BundleSize) -> BundleShare:
-        number, units = self._parts[size][0], size.units * self._unit
-        return BundleShare(number, units, size.allowed, size.on_device)
 
     # Problem.
 

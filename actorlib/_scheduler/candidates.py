@@ -95,7 +95,6 @@ class Reserved(Collection[int]):
                 self.models.add(model)
 
     def covers(self, candidates: Candidates) -> bool:
-        """Whether all candidates of a request are reserved."""
         return candidates.models <= self.models and all(
             i in self for i in candidates.indices
         )

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import UNITS
 from actorlib._options.resources import format_amount
-from actorlib._scheduler.bundle_arrangement import BundleArranger
+from actorlib._scheduler.bundle_arrangement import BundleArranger, used_devices
 from actorlib._scheduler.candidates import (
     NONE_RESERVED,
     ConstraintResolver,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 
     from actorlib._options.kinds import Kind
+    from actorlib._scheduler.bundle_arrangement import Placement
     from actorlib._scheduler.request import BundleRequest
     from actorlib.accelerators.base import Device
 
@@ -115,7 +116,7 @@ class DevicePool:
         """
         if constraints.bundles is not None:
             bundles = self._arrange(constraints.bundles, reserved)
-            return None if bundles is None else sorted({i for b in bundles for i in b})
+            return None if bundles is None else sorted(used_devices(bundles))
         if self.kind.fault(units):
             return None
         ranked = None if constraints is ANYWHERE else self.resolver.ranked(constraints)
@@ -175,7 +176,7 @@ class DevicePool:
     def could_fit(self, units: int, constraints: DeviceConstraints = ANYWHERE) -> bool:
         """Whether :meth:`take` would find room on idle devices."""
         if constraints.bundles is not None:
-            return self.arranger.when_idle(constraints.bundles).devices is not None
+            return self.arranger.when_idle(constraints.bundles).placement is not None
         return not self.kind.fault(units) and self.resolver.could_fit(
             units, constraints
         )
@@ -184,7 +185,7 @@ class DevicePool:
         """Whether a request certainly finds no room on idle devices."""
         if constraints.bundles is not None:
             idle = self.arranger.when_idle(constraints.bundles)
-            return idle.devices is None and idle.is_certain
+            return idle.placement is None and idle.is_certain
         return not self.could_fit(units, constraints)
 
     def choose_within(
@@ -226,9 +227,8 @@ class DevicePool:
         """Whether a request finds room in the given free units, by index."""
         if constraints.bundles is not None:
             usable = {index: units for index, units in free.items() if units}
-            return (
-                self.arranger.arrange(constraints.bundles, usable).devices is not None
-            )
+            arrangement = self.arranger.arrange(constraints.bundles, usable)
+            return arrangement.placement is not None
         return self.choose_within(units, free, constraints) is not None
 
     def free(self, device: Device) -> int:
@@ -342,16 +342,16 @@ class DevicePool:
         if bundles is None:
             return None
         name = self.kind.name
-        each = zip(bundles, request.units(name), request.nbytes(name), strict=True)
+        each = zip(request.units(name), request.nbytes(name), strict=True)
         return tuple(
             share
-            for chosen, units, nbytes in each
-            for share in self._take_units(chosen, units, nbytes)
+            for number, (units, nbytes) in enumerate(each)
+            for share in self._take_units(bundles.get(number, ()), units, nbytes)
         )
 
     def _arrange(
         self, request: BundleRequest, reserved: Collection[int]
-    ) -> list[list[int]] | None:
+    ) -> Placement | None:
         """Returns the devices of each bundle, or None if they do not fit."""
         free = {
             index: units
@@ -359,8 +359,8 @@ class DevicePool:
             if units and index not in reserved
         }
         if sum(free.values()) == UNITS * len(self.devices):
-            return self.arranger.when_idle(request).devices
-        return self.arranger.arrange(request, free).devices
+            return self.arranger.when_idle(request).placement
+        return self.arranger.arrange(request, free).placement
 
     # Taking and giving.
 

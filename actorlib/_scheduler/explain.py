@@ -333,7 +333,8 @@ def _short(
         return f"nothing of that is free (free: {pool.state()})"
     slice_ = f"{format_named(name, pool.free(most))} on device {most.id}"
     if constraints.gpu_memory and name == GPU.name:
-        largest = max((Share(d, pool.free(d)) for d in usable), key=_most_bytes)
+        shares = [Share(device, pool.free(device)) for device in usable]
+        largest = max(shares, key=lambda s: (s.nbytes or 0, -s.device.index))
         part = _part(largest.device, largest.units)
         slice_ = f"{name}={part} on device {largest.device.id}"
     each = _on_each_model(amount, constraints.gpu_memory, usable)
@@ -391,10 +392,6 @@ def _verdicts(
         yield f"  {device.kind} {device.id} ({_model(device)}): {part}, {verdict}"
     if len(pool.devices) > LISTED:
         yield f"  and {len(pool.devices) - LISTED} more"
-
-
-def _most_bytes(share: Share) -> tuple[int, int]:
-    return share.nbytes or 0, -share.device.index
 
 
 def _model(device: Device) -> str:

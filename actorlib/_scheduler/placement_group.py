@@ -82,7 +82,8 @@ class Group:
             self._created(pending)
         else:
             pending.add_done_callback(self._created)
-            self._table.watch_wait(pending, self)
+            spec = self.spec
+            self._table.long_waits.add(pending, spec.id, self.explain, spec.label)
 
     def _created(self, pending: asyncio.Future[Lease]) -> None:
         bundles = self._request.constraints.bundles
@@ -197,7 +198,6 @@ class Group:
         self._give_back()
 
     def preview(self, request: LeaseRequest) -> str:
-        """Explains whether a request would be granted now, or why not."""
         return self.refusal_of(request) or self.explain_member(request)
 
     def explain_member(self, request: LeaseRequest) -> str:
@@ -336,7 +336,7 @@ class GroupTable:
         self.admission = admission
         self.loop = loop
         self.may_wait = may_wait
-        self._long_waits = long_waits
+        self.long_waits = long_waits
         self.on_wait = on_wait
         self._by_id: dict[GroupId, Group] = {}
         self._names: dict[str, Group] = {}
@@ -412,10 +412,6 @@ class GroupTable:
         maker = maker_of(number)
         self._made_by.get(maker, set()).discard(number)
 
-    def watch_wait(self, pending: asyncio.Future[Lease], group: Group) -> None:
-        """Has a waiting group reported after a while."""
-        self._long_waits.add(pending, group.spec.id, group.explain, group.spec.label)
-
     def note_lease(self, lease: Lease, group: Group) -> None:
         self._group_of_lease[id(lease)] = group
 
@@ -443,7 +439,6 @@ class GroupTable:
         return ""
 
     def remove_member(self, spec: GroupSpec, actor: ActorId) -> None:
-        """Removes a dead actor that has given its lease back from its group."""
         group = self._by_id.get(spec.id)
         if group is not None:
             group.remove_member(actor)

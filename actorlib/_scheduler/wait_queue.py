@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
 
 _arrival = attrgetter("number")
+_head = attrgetter("head")
 
 Amounts = frozenset[tuple[str, int]]
 """The amounts of a request, by name."""
@@ -549,10 +550,6 @@ def _in_order(
 def _key(request: LeaseRequest) -> tuple[Amounts, DeviceConstraints, Priority]:
     amounts = frozenset(request.resources.amounts.items())
     return amounts, request.constraints, request.priority
-
-
-def _head(subqueue: _Subqueue) -> int:
-    return subqueue.head
 
 
 def _is_counted(ledger: Ledger, name: str) -> bool:

@@ -98,10 +98,7 @@ class _Card:
 def find_gpus(host: Host, family: str, *, is_flat: bool) -> tuple[Gpus, list[Rejected]]:
     """Lists the GPUs that Level Zero can open, and those that it cannot.
 
-    Args:
-        host: The machine.
-        family: The name of their family.
-        is_flat: Whether an index counts tiles, and not cards.
+    With ``is_flat``, an index counts tiles, and not cards.
     """
     cards: list[_Card] = []
     rejected: list[Rejected] = []

@@ -75,9 +75,7 @@ def may_have_nvml(host: Host) -> bool:
 def scan_driver(host: Host, why: str) -> Scan:
     """Scans without NVML.
 
-    Args:
-        host: The machine.
-        why: Why NVML is missing.
+    ``why`` is the reason why NVML is missing.
     """
     cards: list[Device] = []
     rejected: list[Rejected] = []

@@ -64,11 +64,7 @@ def canonical(asked: str, here: Iterable[str]) -> str | None:
 
 
 def matcher(asked: str) -> Callable[[Device], bool]:
-    """Returns a function that checks whether a device is of a type.
-
-    Args:
-        asked: The user's word, with a size or without.
-    """
+    """Returns a function that checks whether a device is of a type."""
     sized = _SIZED.fullmatch(asked)
 
     def is_met(device: Device) -> bool:
