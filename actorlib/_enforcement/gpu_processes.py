@@ -122,17 +122,6 @@ class Occupant:
         used: Bytes of each device that it had at the last look; None where unknown.
     """
 
-    __slots__ = (
-        "_label",
-        "_process",
-        "_seen",
-        "devices",
-        "has_ended",
-        "is_watched",
-        "lease",
-        "used",
-    )
-
     def __init__(
         self, label: str, process: HasPid, lease: Lease, *, is_watched: bool = True
     ) -> None:

@@ -37,7 +37,13 @@ from actorlib._ray.pickled import PickledSources, check_pickled_by_ray, pickle_v
 from actorlib._ray.placement_groups import RayPlacementGroups
 from actorlib._ray.ray_api import id_of, ray, scheduling_strategy
 from actorlib._ray.refs import FailedAnswer, RayTask
-from actorlib._ray.state import ActorDirectory, ClusterNodes, granted
+from actorlib._ray.state import (
+    ClusterNodes,
+    actor_names,
+    find_actor,
+    granted,
+    infos_of,
+)
 from actorlib._wire.errors import unsendable_error
 from actorlib._wire.serialization import dump
 from actorlib.exceptions import (
@@ -186,7 +192,6 @@ class RayEngine(Engine):
         self.groups = RayPlacementGroups(process)
         self._actors = KnownActors(is_client=process.is_client)
         self.query = client_mode.ClusterQuery(is_client=process.is_client)
-        self._directory = ActorDirectory(self.query)
         self._classes = HostClasses()
         self.nodes = ClusterNodes()
         self._sources = PickledSources()
@@ -262,20 +267,19 @@ class RayEngine(Engine):
     def find(self, name: str, namespace: str | None) -> HandlePin:
         self._check()
         where = namespace or self.context.namespace
-        actor = self._directory.find(name, where)
-        key = self.key_of(actor.handle, actor.traits)
-        return self._hold(key, actor.interface, name)
+        handle, interface, traits = find_actor(self.query, name, where)
+        return self._hold(self.key_of(handle, traits), interface, name)
 
     @on_loop
     def names(self) -> list[tuple[str, str]]:
         self._check()
-        return self._directory.names()
+        return actor_names()
 
     @on_loop
     def actors(self) -> list[ActorInfo]:
         self._check()
         ids = {actor.hex for actor in self._actors}
-        return self._directory.infos(self.context.job_id, ids)
+        return self.query(infos_of, self.context.job_id, ids)
 
     @on_loop
     def available(self) -> dict[str, float]:

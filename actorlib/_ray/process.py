@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable  # noqa: TC003  # in a named tuple
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from actorlib._futures.object_ref import hide_from_other_loops, immediate_loop
@@ -127,10 +128,7 @@ class ProcessState:
 
     def after(self, wait: float, callback: Callable[[], object]) -> None:
         """Calls back in so many seconds; from any thread."""
-        if self._thread is not None:
-            self.post(self.loop.call_later, wait, callback)
-        else:
-            self.timers.add(time.monotonic() + wait, callback)
+        self.timers.add(time.monotonic() + wait, partial(self.post, callback))
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; from any thread."""

@@ -311,56 +311,34 @@ def _amounts(bundle: Mapping[str, float]) -> str:
     return ", ".join(f"{name}={amount:g}" for name, amount in bundle.items())
 
 
-class FoundActor(NamedTuple):
-    """An actor that was found by name.
+def find_actor(
+    query: ClusterQuery, name: str, namespace: str
+) -> tuple[Any, Interface, ActorTraits]:
+    """Returns Ray's handle of the actor of a name, its methods and traits.
 
-    Attributes:
-        handle: Ray's handle.
-        interface: Its methods.
-        traits: The options that callers need.
+    Raises:
+        ActorNotFoundError: No actor of actorlib has that name.
     """
+    # With ray.get_actor, a client server would hold it until this program ends.
+    handle, interface, traits = query(_find, name, namespace)
+    if handle is None:
+        others = [repr(other) for where, other in actor_names() if where == namespace]
+        raise ActorNotFoundError(
+            f"no living actor is called {name!r} in the namespace {namespace!r}; "
+            f"there are {', '.join(sorted(others)) or 'none'}"
+        )
+    if interface is None:
+        raise ActorNotFoundError(
+            f"the actor {name!r} in the namespace {namespace!r} is one of Ray's "
+            "own, not made by actorlib: call it by ray.get_actor()"
+        )
+    return handle, interface, traits
 
-    handle: Any
-    interface: Interface
-    traits: ActorTraits
 
-
-class ActorDirectory:
-    """The actors of a cluster: by name, and as a list."""
-
-    def __init__(self, query: ClusterQuery) -> None:
-        self._query = query
-
-    def find(self, name: str, namespace: str) -> FoundActor:
-        """Returns the actor of a name.
-
-        Raises:
-            ActorNotFoundError: No actor of actorlib has that name.
-        """
-        # With ray.get_actor, a client server would hold it until this program ends.
-        handle, interface, traits = self._query(_find, name, namespace)
-        if handle is None:
-            raise ActorNotFoundError(
-                f"no living actor is called {name!r} in the namespace {namespace!r}; "
-                f"there are {self._others(namespace)}"
-            )
-        if interface is None:
-            raise ActorNotFoundError(
-                f"the actor {name!r} in the namespace {namespace!r} is one of Ray's "
-                "own, not made by actorlib: call it by ray.get_actor()"
-            )
-        return FoundActor(handle, interface, traits)
-
-    def names(self) -> list[tuple[str, str]]:
-        rows = ray.util.list_named_actors(all_namespaces=True)
-        return [(row["namespace"], row["name"]) for row in rows]
-
-    def infos(self, job: str, held: set[str]) -> list[ActorInfo]:
-        return self._query(infos_of, job, held)
-
-    def _others(self, namespace: str) -> str:
-        there = [repr(name) for where, name in self.names() if where == namespace]
-        return ", ".join(sorted(there)) or "none"
+def actor_names() -> list[tuple[str, str]]:
+    """Lists the namespaces and names of actors."""
+    rows = ray.util.list_named_actors(all_namespaces=True)
+    return [(row["namespace"], row["name"]) for row in rows]
 
 
 def _find(name: str, namespace: str) -> tuple[Any, Any, Any]:

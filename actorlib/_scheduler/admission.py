@@ -31,16 +31,6 @@ class Admission:
     ``holder_names`` and ``on_wait`` are those of ``Scheduler``.
     """
 
-    __slots__ = (
-        "_loop",
-        "_on_wait",
-        "_pending",
-        "_queue",
-        "_waiters",
-        "holder_names",
-        "ledger",
-    )
-
     def __init__(
         self,
         ledger: Ledger,

@@ -84,8 +84,6 @@ _GIVEN_UP = Arrangement(None, is_certain=False)
 class BundleArranger:
     """Arranges the bundles of groups on the devices of one kind."""
 
-    __slots__ = ("_idle", "_resolver")
-
     def __init__(self, resolver: ConstraintResolver) -> None:
         self._resolver = resolver
         self._idle: dict[BundleRequest, Arrangement] = {}

@@ -68,8 +68,6 @@ def divide_lease(request: BundleRequest, lease: Lease) -> tuple[Lease, ...]:
 class Bundles:
     """Grants parts of a group to its members."""
 
-    __slots__ = ("_free", "_free_units", "_held", "_pools", "leases")
-
     def __init__(
         self, leases: Sequence[Lease], pools: Mapping[str, DevicePool]
     ) -> None:

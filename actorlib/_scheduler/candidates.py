@@ -54,8 +54,6 @@ class Reserved(Collection[int]):
         indices: Single devices, of any model.
     """
 
-    __slots__ = ("_by_model", "_left", "_model_of", "indices", "models")
-
     def __init__(
         self,
         by_model: Mapping[DeviceModel, Sequence[int]],
@@ -117,16 +115,6 @@ class ConstraintResolver:
         memory: The smallest memory of the devices of each model, in bytes; models whose
             memory is unknown are left out.
     """
-
-    __slots__ = (
-        "_linked_to",
-        "by_model",
-        "devices",
-        "has_links",
-        "kind",
-        "memory",
-        "model_of",
-    )
 
     def __init__(self, kind: Kind, devices: Sequence[Device]) -> None:
         self.kind = kind

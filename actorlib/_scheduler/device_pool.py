@@ -66,17 +66,6 @@ class DevicePool:
         ValueError: The devices are not numbered 0, 1, 2, ...
     """
 
-    __slots__ = (
-        "_buckets",
-        "_buckets_of",
-        "_free",
-        "_only_buckets",
-        "arranger",
-        "devices",
-        "kind",
-        "resolver",
-    )
-
     def __init__(self, kind: Kind, devices: Sequence[Device]) -> None:
         if any(device.index != place for place, device in enumerate(devices)):
             raise ValueError("devices have to come in index order, numbered from 0")

@@ -51,8 +51,6 @@ class Ledger:
         ValueError: The capacity and the devices differ in number.
     """
 
-    __slots__ = ("_free", "_leases", "_transient", "capacity", "pools", "rejected")
-
     def __init__(
         self,
         capacity: Resources,

@@ -76,7 +76,9 @@ def aligned(count: int, free: Sequence[Device]) -> list[Device]:
     starts = [n for n in runs if not n % size] or runs
     start = min(starts, key=lambda n: (*_free_nearby(n, by_number), n), default=None)
     chosen = numbers[:count] if start is None else range(start, start + count)
-    return sorted((by_number[number] for number in chosen), key=_index)
+    return sorted(
+        (by_number[number] for number in chosen), key=lambda device: device.index
+    )
 
 
 def components(devices: Sequence[Device], *, by_number: bool) -> list[list[Device]]:
@@ -160,7 +162,3 @@ def _free_nearby(number: int, free: Collection[int]) -> tuple[int, ...]:
 
 def _number(device: Device) -> int:
     return int(device.id) if device.id.isdecimal() else device.index
-
-
-def _index(device: Device) -> int:
-    return device.index

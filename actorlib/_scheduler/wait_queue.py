@@ -90,15 +90,6 @@ class WaitQueue:
         ledger: Grants the leases. The callers give them back to it.
     """
 
-    __slots__ = (
-        "_classes",
-        "_heads",
-        "_infeasible",
-        "_ledger",
-        "_numbers",
-        "_subqueues",
-    )
-
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._numbers = itertools.count()
@@ -306,15 +297,6 @@ class _RequestClass:
         candidates: By kind of device, the devices that they may get.
         subqueues: The waiters, a subqueue for each amount.
     """
-
-    __slots__ = (
-        "candidates",
-        "constraints",
-        "is_feasible",
-        "names",
-        "priority",
-        "subqueues",
-    )
 
     def __init__(
         self,
