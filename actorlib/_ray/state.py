@@ -150,14 +150,7 @@ _LATELY = "free, by the last reports of the machines"
 
 
 class Node(NamedTuple):
-    """A machine of the cluster.
-
-    Attributes:
-        node: Ray's id of it.
-        address: Its address.
-        free: Its free resources at its last report.
-        total: Its resources.
-    """
+    """A machine of the cluster, with its free resources at its last report."""
 
     node: str
     address: str

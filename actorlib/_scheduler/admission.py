@@ -53,10 +53,6 @@ class Admission:
         """Requests a lease: granted at once if that delays no waiter, else queued.
 
         A request that can never be granted waits for ever and delays no other.
-
-        Returns:
-            The lease, now or later. The caller gives it back with :meth:`release`, or
-            gives up the request with :meth:`leave`.
         """
         loop = self._loop or asyncio.get_running_loop()
         pending: asyncio.Future[Lease] = loop.create_future()

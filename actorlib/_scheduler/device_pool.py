@@ -223,6 +223,11 @@ class DevicePool:
     def free(self, device: Device) -> int:
         return self._free[device.index]
 
+    def allowed(self, constraints: DeviceConstraints) -> list[Device]:
+        """Lists the devices that a request may get at all."""
+        allowed = self.resolver.allowed(constraints)
+        return [d for d in self.devices if allowed is None or d.index in allowed]
+
     @property
     def free_units(self) -> int:
         return sum(buckets.units() for buckets in self._buckets.values())

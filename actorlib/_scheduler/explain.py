@@ -90,8 +90,7 @@ def _memory_fault(ledger: Ledger, constraints: DeviceConstraints) -> str:
             "init(num_gpus=1, device_memory={'GPU': '24GiB'})."
         )
     without_bytes = replace(constraints, gpu_memory=0)
-    allowed = pool.resolver.allowed(without_bytes)
-    gpus = [d for d in pool.devices if allowed is None or d.index in allowed]
+    gpus = pool.allowed(without_bytes)
     sized = [device for device in gpus if device.memory]
     largest = max(sized, key=lambda device: device.memory or 0, default=None)
     if not gpus or (
@@ -243,9 +242,7 @@ def _why_excluded(
     constraints = request.constraints
     unconstrained = ledger.infeasible_part(Resources(lacking))
     kind = next(name for name in lacking if name not in unconstrained)
-    pool = ledger.pools[kind]
-    allowed = pool.resolver.allowed(constraints)
-    usable = [d for d in pool.devices if allowed is None or d.index in allowed]
+    usable = ledger.pools[kind].allowed(constraints)
     devices = describe_devices(usable) if usable else "no device"
     return (
         f"{_asks(request, lacking)}; of this machine's "
@@ -315,8 +312,7 @@ def _short(
         return f"all of {name}={total} is taken"
     if pool is None:
         return f"{format_named(name, free)} of {total} is free"
-    allowed = pool.resolver.allowed(constraints)
-    usable = [d for d in pool.devices if allowed is None or d.index in allowed]
+    usable = pool.allowed(constraints)
     if amount > UNITS:
         whole = max(
             Counter(

@@ -425,9 +425,7 @@ class GroupTable:
     def add_member(
         self, spec: GroupSpec, actor: ActorId, end: Callable[[str], None]
     ) -> str:
-        """Adds an actor to its group.
-
-        ``end`` ends the actor; it is called if the group is removed.
+        """Adds an actor to its group; ``end`` ends the actor, if the group is removed.
 
         Returns:
             An error text if the group was removed, otherwise the empty string.
@@ -457,11 +455,6 @@ class GroupTable:
         return group is not None
 
     def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
-        """Splits a member's lease: its amount of a resource, and the rest.
-
-        Raises:
-            LookupError: No member holds it.
-        """
         group = self._group_of_lease.pop(id(lease))
         parts = group.bundles.split(lease, name)
         self._group_of_lease.update((id(part), group) for part in parts)
@@ -471,11 +464,6 @@ class GroupTable:
         return self._group_of_lease[id(lease)].bundles.index_of(lease)
 
     def merge(self, lease: Lease, other: Lease) -> Lease:
-        """Merges two leases of a member.
-
-        Raises:
-            LookupError: No member holds one of them.
-        """
         group = self._group_of_lease.pop(id(lease))
         del self._group_of_lease[id(other)]
         merged = group.bundles.merge(lease, other)

@@ -71,12 +71,7 @@ Amounts = frozenset[tuple[str, int]]
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiter:
-    """A request in the queue; compared by identity.
-
-    Attributes:
-        number: The order of arrival.
-        request: The request.
-    """
+    """A request in the queue, and its order of arrival; compared by identity."""
 
     number: int
     request: LeaseRequest
