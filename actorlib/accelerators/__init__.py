@@ -15,7 +15,7 @@ common parts, in reading order:
   and into the ids that the user sees.
 * ``claims``, ``held_names``: tell other programs which devices this one uses, and read
   their claims.
-* ``files``, ``pci``: read device files and the PCI ids in sysfs.
+* ``files``: reads device files and the PCI ids in sysfs.
 
 The families, each beginning with its vendor's rules and their sources:
 

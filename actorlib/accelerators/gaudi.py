@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import HPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
-from actorlib.accelerators.files import closed, find_files
-from actorlib.accelerators.pci import read_pci
+from actorlib.accelerators.files import closed, find_files, read_pci
 
 if TYPE_CHECKING:
     from actorlib.accelerators.host import Host

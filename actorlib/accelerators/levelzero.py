@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING
 from actorlib._base.value import dataclass
 from actorlib._options.kinds import GPU
 from actorlib.accelerators.base import Device, Rejected
-from actorlib.accelerators.files import closed
-from actorlib.accelerators.pci import Pci, read_pci
+from actorlib.accelerators.files import Pci, closed, read_pci
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, final
 
 from actorlib._options.kinds import GPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
-from actorlib.accelerators.files import closed
+from actorlib.accelerators.files import closed, read_pci
 from actorlib.accelerators.masks import CUDA, Mask, read_mask
-from actorlib.accelerators.pci import read_pci
 from actorlib.accelerators.type_names import of_name
 
 if TYPE_CHECKING:

@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import RBLN
 from actorlib.accelerators.base import Accelerator, Detection, Device
-from actorlib.accelerators.files import find_files
+from actorlib.accelerators.files import find_files, read_pci
 from actorlib.accelerators.masks import Mask, read_mask
-from actorlib.accelerators.pci import read_pci
 from actorlib.accelerators.type_names import of_name
 
 if TYPE_CHECKING:

@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import TTNPU
 from actorlib.accelerators.base import Accelerator, Detection, Device
-from actorlib.accelerators.files import find_files
+from actorlib.accelerators.files import find_files, read_pci
 from actorlib.accelerators.masks import Mask, Syntax, number, read_mask
-from actorlib.accelerators.pci import read_pci
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -24,9 +24,8 @@ from actorlib.accelerators.base import (
     Rejected,
     why_none,
 )
-from actorlib.accelerators.files import closed, find_files
+from actorlib.accelerators.files import closed, find_files, read_pci
 from actorlib.accelerators.masks import Mask, read_mask
-from actorlib.accelerators.pci import read_pci
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
