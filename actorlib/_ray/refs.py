@@ -443,9 +443,10 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
     Raises:
         UnsupportedOptionError: It combines several results that do not exist yet.
     """
+    whole = _whole(ref)
+    if whole is not None:
+        return whole.ray_ref
     task = ref.result_owner
-    if isinstance(task, RayTask) and task.is_of(ref) and task.ray_ref is not None:
-        return task.ray_ref
     if isinstance(task, PartsOwner) and (task.split is not None or ref.done()):
         if ref.call not in task.kept:
             task.kept[ref.call] = _sent_part(task, ref)

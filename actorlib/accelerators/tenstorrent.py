@@ -12,7 +12,7 @@ invalid entry; here the list ends there, with a reason.
 
 ``TT_METAL_VISIBLE_DEVICES`` is a second list, which tt-metal applies after the first.
 If the owner sets only the second, it is the mask, and the numbers are assumed to be the
-same. Actors get only the first one.
+same. Actors get only the first one, which the second would restrict.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Tenstorrent(Accelerator):
     family = "tenstorrent"
     kind = TTNPU
     visible_env = "TT_VISIBLE_DEVICES"
+    removed_envs = (_SECOND,)
     syntax = Syntax(wanted="number or PCI address", read=_read)
     nosets = (
         "RAY_EXPERIMENTAL_NOSET_TENSTORRENT_VISIBLE_DEVICES",
@@ -68,16 +69,6 @@ class Tenstorrent(Accelerator):
         if self.visible_env not in environ and _SECOND in environ:
             return read_mask(_SECOND, environ[_SECOND], self.syntax)
         return super().mask(environ)
-
-    def environment(
-        self,
-        devices: Sequence[Device],
-        environ: Mapping[str, str],
-        every: Sequence[Device],
-    ) -> dict[str, str | None]:
-        """Writes the mask, and removes the second list, which would restrict it."""
-        mask = super().environment(devices, environ, every)
-        return {**mask, _SECOND: None} if _SECOND in environ else mask
 
 
 def _chip(host: Host, number: int, path: str) -> Device:
