@@ -22,6 +22,7 @@ from actorlib._owner.actors.names import ActorNames
 from actorlib._owner.calls.mailbox import Mailbox
 from actorlib._owner.objects.refcount import OWNER, RefCount
 from actorlib._scheduler.ledger import Ledger
+from actorlib._scheduler.request import LeaseRequest
 from actorlib._scheduler.wait_queue import WaitQueue
 from actorlib.accelerators.base import Device
 from benchmarks._cases import OURS, Case, Curve, Job, Plan, Scale, Target, Unit
@@ -134,9 +135,10 @@ def waiting(count: int) -> Block:
     """A full machine, and so many in line: one is served, and one more comes."""
     ledger = _machine(1000)
     one, line = request(num_gpus=1), WaitQueue(ledger)
+    waiter = LeaseRequest("waiter", one)
     held: list[Any] = [ledger.try_acquire(one) for _ in range(1000)]
     for _ in range(count):
-        line.enqueue("waiter", one)
+        line.enqueue(waiter)
     pick = random.Random(1).randrange
 
     def block(steps: int) -> None:
@@ -144,7 +146,7 @@ def waiting(count: int) -> Block:
             place = pick(1000)
             ledger.release(held[place])
             ((_, held[place]),) = line.serve()
-            line.enqueue("waiter", one)
+            line.enqueue(waiter)
 
     return block
 

@@ -18,7 +18,12 @@ from typing import Any, Final
 from actorlib._options.kinds import UNITS
 from actorlib._options.resources import Resources, request, totals
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of
+from actorlib._scheduler.request import (
+    ANYWHERE,
+    DeviceConstraints,
+    LeaseRequest,
+    model_of,
+)
 from actorlib._scheduler.wait_queue import WaitQueue
 from actorlib.accelerators.base import Device, Lease
 from benchmarks._cases import (
@@ -388,7 +393,8 @@ def _queued(machine: _Machine, constraints_list: Sequence[DeviceConstraints]) ->
         while (lease := ledger.try_acquire(one, constraints)) is not None:
             held[constraints].append(lease)
     for turn in range(_WAITERS):
-        line.enqueue("waiter", one, constraints_list[turn % len(constraints_list)])
+        constraints = constraints_list[turn % len(constraints_list)]
+        line.enqueue(LeaseRequest("waiter", one, constraints))
     chance = random.Random(1)
 
     def block(count: int) -> None:
@@ -397,9 +403,9 @@ def _queued(machine: _Machine, constraints_list: Sequence[DeviceConstraints]) ->
             place = chance.randrange(len(leases))
             ledger.release(leases[place])
             ((waiter, leases[place]),) = line.serve()
-            if line.try_at_once(one, waiter.constraints) is not None:
+            if line.try_at_once(waiter.request) is not None:
                 raise RuntimeError("a newcomer passed those who wait")
-            line.enqueue("waiter", one, waiter.constraints)
+            line.enqueue(waiter.request)
 
     return block
 

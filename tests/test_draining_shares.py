@@ -12,7 +12,7 @@ from helpers.gpus import Model, OneCard, pid_on_the_card
 
 import actorlib
 from actorlib import placement_group, remove_placement_group
-from actorlib._enforcement.draining import LIMIT
+from actorlib._enforcement.drains import LIMIT
 from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 from actorlib.types import PlacementGroupSchedulingStrategy as Strategy
 

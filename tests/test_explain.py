@@ -139,7 +139,7 @@ async def test_explain_when_someone_is_ahead_in_line_then_says_who(
 
     told = pairs.explain(gpus(0.25, device="2")).splitlines()
     assert told[0] == (
-        "Looking asks GPU=0.25 on GPU 2; that is free. Ahead of it in line: "
+        "Looking asks GPU=0.25 on GPU 2, which is free. Ahead of it in line: "
         "Looking (GPU=1)"
     )
     # And who wishes for another is not behind it.

@@ -343,7 +343,7 @@ async def test_explain_tells_why_one_waits_and_where_one_is(
         + ", ".join(f"GPU=0.5 by Actor (pid {pid})" for pid in pids)
     )
     told = two_gpus.explain(behind)
-    assert told.startswith("Actor asks GPU=0.5; that is free")
+    assert told.startswith("Actor asks GPU=0.5, which is free")
     assert "Ahead of it in line: Actor (GPU=1)" in told
     assert two_gpus.explain(holders[0]).partition("\n")[0] == (
         f"Actor (pid {pids[0]}) is alive on 0.5 of GPU 0"

@@ -14,9 +14,7 @@ actor gets which device.
   their lives and after their ends.
 * ``gpu_processes``: the table that it fills: the memory of each process on each device,
   and the worker of the process.
-* ``memory_usage``: reads how much memory of the machine or the cgroup is in use.
-* ``process_memory``: reads the memory of the host that workers use.
+* ``host_memory``: reads how much of the host's memory is in use, and by which worker.
 * ``nvml_session``: calls NVML in a separate thread.
 * ``drains``: holds shares back until the driver has freed their memory.
-* ``draining``: decides whether the memory of an ended process is free.
 """

@@ -44,12 +44,7 @@ class CheckpointError(Exception):
 
 
 def lease_fault(lease: Lease, system: str) -> str:
-    """Returns why a worker's state cannot be moved off its devices; empty if it can.
-
-    Args:
-        lease: The worker's lease.
-        system: The operating system, for example ``"linux"``.
-    """
+    """Returns why a worker's state cannot be moved off its devices; empty if it can."""
     if system != "linux":
         return f"CUDA checkpoints processes only on Linux, and this is {system}"
     if not lease.shares:
@@ -73,13 +68,7 @@ def lease_fault(lease: Lease, system: str) -> str:
 
 @final
 class Checkpoints:
-    """Has the driver of one machine save and restore processes.
-
-    Args:
-        environ: The variables of this process.
-        program: The program that calls the driver. Default: ``cuda_checkpoint``.
-        limit: Seconds that it may take. Default: LIMIT.
-    """
+    """Has the driver of one machine save and restore processes."""
 
     def __init__(
         self,

@@ -50,10 +50,6 @@ class DriverError(Exception):
 class Driver:
     """The driver of this machine, for one process.
 
-    Args:
-        library: ``libcuda``.
-        pid: The process.
-
     Raises:
         DriverError: It does not start.
     """

@@ -1,8 +1,11 @@
 """Holds shares of devices back until the driver has freed their memory.
 
-When a worker has ended and its callers know, its lease is still in the ledger: it
-drains. ``gpu_watch`` polls NVML for all drains together until it lists no process of
-the worker any longer. ``draining`` decides which processes count, and has the limit.
+The kernel reports the end of a process before the driver has freed its memory. An actor
+that got the share at that moment would run out of memory on an empty card. So when a
+worker has ended and its callers know, its lease is still in the ledger: it drains.
+``gpu_watch`` polls NVML for all drains together until it lists no process of the worker
+any longer (``Occupants.holders``). After a time limit the share is given to others
+anyway, and a warning names the processes that remain.
 """
 
 from __future__ import annotations
@@ -14,17 +17,19 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._base.log import warn
 from actorlib._base.notifier import Notifier
-from actorlib._enforcement.draining import LIMIT, Holder, describe, holders, pause
 from actorlib._options.kinds import UNITS
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from actorlib._enforcement.gpu_processes import Occupant, Occupants
+    from actorlib._enforcement.gpu_processes import Holder, Occupant, Occupants
     from actorlib.accelerators.base import Lease
 
 _log = logging.getLogger("actorlib")
+LIMIT = 10.0
+"""Seconds after which a share is released although processes remain."""
+_FIRST_PAUSE, _LAST_PAUSE = 0.01, 0.25
 
 
 @final
@@ -81,9 +86,7 @@ class Drain:
     def hold(self, lease: Lease, release: Callable[[Lease], object]) -> None:
         """Holds back a lease that its holder releases now.
 
-        Args:
-            lease: The lease.
-            release: Releases the lease: when this drain is over, or now if it is.
+        ``release`` releases the lease: when this drain is over, or now if it is.
         """
         if self.is_over:
             release(lease)
@@ -109,8 +112,7 @@ class Drain:
 class Drains:
     """All drains of a runtime.
 
-    Args:
-        occupants: The table; workers whose share has drained are removed from it.
+    Workers whose share has drained are removed from ``occupants``.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, occupants: Occupants) -> None:
@@ -126,16 +128,12 @@ class Drains:
         return next((drain for drain in self._draining if drain.key is key), None)
 
     def devices(self) -> set[str]:
-        """Returns the UUIDs of the devices of all drains."""
         return {device for drain in self for device in drain.occupant.devices}
 
     def begin(self, key: object, occupant: Occupant, question: int) -> None:
         """Begins to drain the share of a worker that has ended.
 
-        Args:
-            key: The key of the worker.
-            occupant: The worker.
-            question: The number of the last question to NVML.
+        ``question`` is the number of the last question to NVML.
         """
         occupant.has_ended = True
         drain = Drain(key, occupant, question, self._loop)
@@ -147,21 +145,19 @@ class Drains:
     def read(self, question: int) -> None:
         """Reads the table, and ends the drains without remaining processes.
 
-        Args:
-            question: The number of the question whose answer is in the table.
+        ``question`` is the number of the question whose answer is in the table.
         """
         for drain in list(self._draining):
             if question <= drain.question:
                 continue
-            drain.remaining = holders(drain.occupant, self._occupants, drain.began)
+            drain.remaining = self._occupants.holders(drain.occupant, drain.began)
             if not drain.remaining:
                 self._finish(drain)
 
     def pause(self, question: int) -> float | None:
         """Returns the seconds until the next question; None if there is no drain.
 
-        Args:
-            question: The number of the last question with an answer.
+        ``question`` is the number of the last question with an answer.
         """
         if not self._draining:
             return None
@@ -189,3 +185,12 @@ class Drains:
         self._draining.pop(drain, None)
         self._occupants.leave(drain.key)
         drain.finish()
+
+
+def pause(elapsed: float) -> float:
+    """Returns the seconds until the next look."""
+    return min(max(elapsed / 2, _FIRST_PAUSE), _LAST_PAUSE)
+
+
+def describe(remaining: Sequence[Holder]) -> str:
+    return ", ".join(map(str, remaining)) or "NVML has not listed what remains"

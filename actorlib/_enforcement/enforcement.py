@@ -278,11 +278,7 @@ class Enforcement:
     ) -> None:
         """Watches the host's memory of a worker, unless its enforcement is off.
 
-        Args:
-            process: The worker.
-            label: Returns the name of its actor in messages.
-            asked: Bytes that it requested.
-            options: The options of the actor.
+        ``asked`` is the bytes that it requested.
         """
         word = options.enforcement or self.default
         closed = self._is_closed or process.exited.done()
@@ -293,7 +289,6 @@ class Enforcement:
             tier.watch_memory(process, label, None if is_limited else asked)
 
     def memory_used(self, process: HasPid | None) -> int | None:
-        """Returns the bytes of the host's memory that a worker had at the last look."""
         if process is None:
             return None
         used = (tier.memory_used(process) for tier in self.made)
@@ -304,10 +299,7 @@ class Enforcement:
     ) -> ActorShare:
         """Returns the user's view of a lease: its shares, and their tiers.
 
-        Args:
-            lease: The lease.
-            options: The options of the actor.
-            environ: The environment of the worker without the tiers' variables.
+        ``environ`` is the environment of the worker without the tiers' variables.
         """
         grant = self.grant(lease, options)
         remarks = [*chain(*(tier.remarks(grant, environ) for tier in grant.tiers))]
@@ -369,13 +361,6 @@ def site_of(
     is_inline: bool = False,
 ) -> tuple[Site, dict[str, tuple[Device, ...]]]:
     """Describes where workers run; blocks.
-
-    Args:
-        host: The machine.
-        inventory: The devices that may be granted there.
-        options: The options of a runtime; None for the defaults.
-        path: The import path of workers. Default: empty.
-        is_inline: Whether workers live in this process. Default: False.
 
     Returns:
         The site, and its devices by kind.

@@ -87,6 +87,30 @@ def nvml_devices(lease: Lease) -> dict[str, str]:
     }
 
 
+class Holder(NamedTuple):
+    """A process that still has memory of a device of an ended worker.
+
+    Attributes:
+        device: The name of the device in messages.
+        name: The name of its program; empty if unknown.
+        nbytes: Bytes that it has; None if unknown.
+    """
+
+    device: str
+    pid: int
+    name: str
+    nbytes: int | None
+
+    def __str__(self) -> str:
+        """Describes it: ``pid 812 (python) still holds 3.1 GiB of GPU 0``."""
+        who = f"pid {self.pid} ({self.name})" if self.name else f"pid {self.pid}"
+        if self.pid == UNLISTED:
+            who = "a process that NVML does not list"
+        return (
+            f"{who} still holds {format_bytes(self.nbytes, UNKNOWN)} of {self.device}"
+        )
+
+
 @final
 class Occupant:
     """A worker that has shares of devices, and the processes that descend from it.
@@ -97,17 +121,6 @@ class Occupant:
         devices: The names of its devices that NVML knows, by UUID.
         used: Bytes of each device that it had at the last look; None where unknown.
     """
-
-    __slots__ = (
-        "_label",
-        "_process",
-        "_seen",
-        "devices",
-        "has_ended",
-        "is_watched",
-        "lease",
-        "used",
-    )
 
     def __init__(
         self, label: str, process: HasPid, lease: Lease, *, is_watched: bool = True
@@ -188,7 +201,6 @@ class Occupants:
         return len(self._by_key)
 
     def items(self) -> list[tuple[object, Occupant]]:
-        """Lists the workers with their keys."""
         return list(self._by_key.items())
 
     def enter(self, key: object, occupant: Occupant) -> None:
@@ -201,15 +213,31 @@ class Occupants:
         self._by_key.pop(key, None)
 
     def owner_of(self, process: Listed) -> Occupant | None:
-        """Returns the worker that a process belongs to; None if it belongs to none."""
         return next((one for one in self if one.owns(process)), None)
+
+    def holders(self, occupant: Occupant, ended_at: float) -> tuple[Holder, ...]:
+        """Lists the processes that still have memory of the devices of an ended worker.
+
+        They are the worker, the processes that were seen to descend from it, and those
+        that were first listed after its end and are invisible here: they may be
+        children that no look has seen. Processes that were invisible before its end are
+        of another pid namespace and of an unknown worker, so they do not count. The
+        same applies to memory in use without a listed process.
+
+        ``ended_at`` is in seconds of the clock of the looks.
+        """
+        return tuple(
+            Holder(name, process.pid, occupant.name_of(process), process.nbytes)
+            for device, name in occupant.devices.items()
+            for process in self.latest.get(device, ())
+            if occupant.owns(process)
+            or (process.is_strange and process.since >= ended_at)
+        )
 
     def note(self, look: Mapping[str, tuple[Listed, ...]], now: float) -> None:
         """Updates the table.
 
-        Args:
-            look: The listed processes of each device, by UUID.
-            now: The time in seconds.
+        ``look`` contains the listed processes of each device, by UUID.
         """
         used = {one: Counter[str]() for one in self}
         unknown: set[tuple[Occupant, str]] = set()

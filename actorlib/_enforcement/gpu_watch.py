@@ -88,7 +88,6 @@ class GpuWatch:
     def add_worker(
         self, process: HasPid, label: str, lease: Lease, *, is_watched: bool
     ) -> None:
-        """Adds a worker that was just launched."""
         occupant = Occupant(label, process, lease, is_watched=is_watched)
         if self._is_closed or not occupant.devices:
             return

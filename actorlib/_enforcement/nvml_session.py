@@ -57,9 +57,8 @@ def nvml_started(host: Host) -> Generator[ModuleType]:
 class NvmlSession:
     """A lasting session with NVML.
 
-    Args:
-        loop: The owner's loop; everything here is called on it.
-        on_fault: Called with the reason why the session is over, if NVML has failed.
+    Everything here is called on ``loop``. ``on_fault`` gets the reason why the session
+    is over, if NVML has failed.
 
     Attributes:
         fault: Why it is over; empty while NVML has not failed.

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R")
-_NO_ITEM = -1
+NO_ITEM = -1
+"""The size of an item that does not count as unread."""
 
 
 class ForceCancel(Protocol):
@@ -49,7 +50,8 @@ class ForceCancel(Protocol):
 class StreamOwner(ResultOwner, Protocol):
     """The interface of the engine that receives the items of a StreamReader.
 
-    The owner's ``UnansweredCalls`` and the worker's clients implement it.
+    The owner's ``UnansweredCalls`` and the worker's clients implement it; Ray's
+    ``RayTask`` has the methods of ``ResultOwner``, which are those without a text.
     """
 
     def taken(self, number: int, count: int) -> None:
@@ -129,7 +131,7 @@ class StreamReader:
             if not self._items:
                 return None
             ref, nbytes = self._items.popleft()
-            is_due = nbytes != _NO_ITEM and self._window.took(nbytes)
+            is_due = nbytes != NO_ITEM and self._window.took(nbytes)
         if is_due and (self._is_capped or not self._is_over):
             self._owner.taken(self._number, self._window.count)
         return ref
@@ -358,7 +360,7 @@ class StreamReader:
                 if self._is_dropped:
                     failed.exception()
                 else:
-                    self._items.append((failed, _NO_ITEM))
+                    self._items.append((failed, NO_ITEM))
             self._is_over = True
         self._arrived()
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 from actorlib._base.log import warn
 from actorlib._enforcement.caps import thread_caps
 from actorlib._enforcement.enforcement import Enforcement
-from actorlib._enforcement.memory_usage import memory_usage
+from actorlib._enforcement.host_memory import memory_usage
 from actorlib._enforcement.tiers import INLINE
 from actorlib._loops.fork_copies import close_in_forks
 from actorlib._options.kinds import GPU, KINDS, UNITS

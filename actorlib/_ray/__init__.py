@@ -18,7 +18,7 @@ In reading order:
   others.
 * ``messages``: messages between a caller and a host: calls, their failures, and
   configuration.
-* ``errors``: translates Ray's errors, by the names of their classes.
+* ``errors``: translates Ray's errors, and those of failed connections.
 * ``host_loop``: runs callbacks on an actor's event loop, even while a plain method
   blocks it.
 * ``process``: fills the refs of one process with Ray's answers, on its loop if it has
@@ -32,6 +32,5 @@ In reading order:
 * ``placement_groups``: placement groups on Ray, whose strategies concern machines.
 * ``engine``: implements Engine on Ray, in each process of a cluster.
 * ``worker``: makes the engine of a worker when it is first needed.
-* ``connection_errors``: the errors of failed connections to a cluster.
 * ``cluster``: connects to a cluster or starts one, and makes the owner's engine.
 """

@@ -74,12 +74,10 @@ class Actor:
 
     @property
     def hex(self) -> str:
-        """Its id in hex."""
         return self.key.hex()
 
     @property
     def label(self) -> str:
-        """The name of its class."""
         return self.traits.label
 
     @property
@@ -104,12 +102,7 @@ class Actor:
         return call
 
     def note_end(self, error: BaseException, where: str) -> BaseException:
-        """Records the end of the actor from the error of a call, and returns the error.
-
-        Args:
-            error: The error of a call of it.
-            where: The called method.
-        """
+        """Records the end of the actor from the error of a call; returns the error."""
         if not self.traits.restarts:
             error = without_restart(error, where)
         if isinstance(error, ActorUnavailableError):
@@ -133,7 +126,6 @@ class ActorKey(bytes):
 
 
 def key_of(actor: Actor, entry_points: EntryPoints) -> ActorId:
-    """Returns the id of an actor, for handles."""
     key = ActorKey(actor.key)
     key.actor = actor
     key.entry_points = entry_points
@@ -143,8 +135,7 @@ def key_of(actor: Actor, entry_points: EntryPoints) -> ActorId:
 class KnownActors:
     """Keeps one ``Actor`` for each actor with a handle in this process.
 
-    Args:
-        is_client: Whether this process is a Ray client, whose handles lack methods.
+    The handles of a Ray client lack methods, which are added.
     """
 
     def __init__(self, *, is_client: bool = False) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._core.current_call import deadline_of, running
 from actorlib._core.propagation import PROPAGATED
+from actorlib._options.callee import BoundMethod
 from actorlib._ray import client_mode
 from actorlib._ray.deadlines import to_clock_time
 from actorlib._ray.messages import (
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.current_call import Deadline
     from actorlib._futures.object_ref import ObjectRef
-    from actorlib._options.callee import BoundMethod, Callee
+    from actorlib._options.callee import Callee
     from actorlib._options.function_options import FunctionSpec
     from actorlib._ray.actors import Actor
     from actorlib._ray.process import ProcessState
@@ -90,13 +91,6 @@ def split_refs(
 ) -> tuple[CallMessage, list[Any]]:
     """Separates the arguments of a call from refs among them, which Ray resolves.
 
-    Args:
-        name: The method or function.
-        args: The positional arguments.
-        kwargs: The keyword arguments.
-        headers: The headers of the call.
-        retried: The exceptions after which it is sent again.
-
     Raises:
         UnsupportedOptionError: A ref is a part of a result that does not exist yet.
     """
@@ -110,9 +104,7 @@ def headers_to_send(
 ) -> dict[str, Any] | None:
     """Returns the headers of a call that its host needs.
 
-    Args:
-        callee: The method or function.
-        where: Returns the name of the calling code, by its method or function.
+    ``where`` returns the name of the calling code, by its method or function.
     """
     parent_call = running.get()
     is_plain = callee.headers is None and not PROPAGATED
@@ -124,10 +116,6 @@ def headers_to_send(
 
 def prepare_call(sent: CallMessage, *, is_client: bool) -> CallMessage | PickledValue:
     """Converts the deadline of a call to clock time; pickles the call of a client.
-
-    Args:
-        sent: The call.
-        is_client: Whether the call goes through a client server.
 
     Raises:
         Exception: An argument cannot be sent.
@@ -147,13 +135,7 @@ def connection_lost(where: str, error: Exception) -> ClusterError:
 
 
 def unsendable_call(where: str, sent: CallMessage, error: Exception) -> ActorlibError:
-    """Makes the error of a call that names the argument that cannot be sent.
-
-    Args:
-        where: The method or function.
-        sent: The call.
-        error: The error of the attempt to send it.
-    """
+    """Makes the error of a call that names the argument that cannot be sent."""
     if isinstance(error, ConnectionError):
         return connection_lost(where, error)
     named: list[tuple[int | str, object]] = [
@@ -167,128 +149,28 @@ class SentCall(NamedTuple):
     """A call that was passed to Ray.
 
     Attributes:
-        result: Ray's ref or generator.
-        where: The method, for messages.
-        pending_call: The state of the call until its answer.
+        result: Ray's ref or generator; None if the call was not passed.
+        where: The method or function, for messages.
+        error: Why the call was not passed: its actor was never created, or no machine
+            can run the function.
         deadline: Its deadline.
+        pending_call: The state of a call of an actor until its answer.
     """
 
     result: Any
     where: str
-    pending_call: PendingCall
-    deadline: Deadline | None
-
-
-class MethodCalls:
-    """Calls methods of actors, for one process.
-
-    Args:
-        process: Fills their refs.
-        where: Returns the name of the calling method, for messages.
-    """
-
-    def __init__(self, process: ProcessState, where: Callable[[str], str]) -> None:
-        self._process = process
-        self._where = where
-
-    def call(
-        self,
-        actor: Actor,
-        callee: BoundMethod,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> ObjectRef[Any]:
-        """Sends a call; see Engine."""
-        sent_call = self._sent(actor, callee, args, kwargs)
-        if sent_call is None:
-            failed = FailedAnswer(cast("Exception", actor.creation_error))
-            return RayTask(self._process, None, actor.label, actor).filled(failed)
-        task = RayTask(
-            self._process,
-            sent_call.result,
-            sent_call.where,
-            actor,
-            None,
-            sent_call.pending_call,
-        )
-        ref = task.ref()
-        if sent_call.deadline is not None:
-            task.is_due(sent_call.deadline)
-        return ref
-
-    def stream(
-        self,
-        actor: Actor,
-        callee: BoundMethod,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> RayStreamReader:
-        """Sends a call of a generator; see ``call``.
-
-        Raises:
-            UnsupportedOptionError: This process is a client.
-        """
-        if self._process.is_client:
-            raise client_mode.no_streams(f"{actor.label}.{callee.name}")
-        sent_call = self._sent(actor, callee, args, kwargs)
-        if sent_call is None:
-            raise cast("Exception", actor.creation_error)
-        stream = RayStreamReader(
-            self._process,
-            sent_call.result,
-            sent_call.where,
-            actor,
-            sent_call.pending_call,
-            is_detached=bool(callee.options.detach),
-        )
-        if sent_call.deadline is not None:
-            stream.is_due(sent_call.deadline)
-        return stream
-
-    def _sent(
-        self,
-        actor: Actor,
-        callee: BoundMethod,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
-    ) -> SentCall | None:
-        """Sends a call; returns None if its actor was never created."""
-        where = f"{actor.label}.{callee.name}"
-        headers = headers_to_send(callee, self._where)
-        listed = callee.options.retry_exceptions
-        retried = cast(
-            "RetriedErrors", actor.traits.retried if listed is None else listed
-        )
-        sent, values_of_refs = split_refs(callee.name, args, kwargs, headers, retried)
-        if actor.creation_error is not None:
-            return None
-        call = actor.call_of(callee.method)
-        sent_at = None
-        if callee.keeps_order:
-            sent_at = math.inf if values_of_refs else time.monotonic()
-        try:
-            result = call.remote(
-                prepare_call(sent, is_client=self._process.is_client), *values_of_refs
-            )
-        except Exception as error:
-            raise unsendable_call(where, sent, error) from error
-        waits = tuple(tasks_among((*args, *kwargs.values()))) if values_of_refs else ()
-        ends_later = callee.method.is_async and not callee.method.is_stream
-        pending_call = PendingCall(callee.name, sent_at, waits, ends_later)
-        return SentCall(result, where, pending_call, deadline_of(headers))
+    error: Exception | None = None
+    deadline: Deadline | None = None
+    pending_call: PendingCall | None = None
 
 
 _numbers = itertools.count(1)
 
 
-class FunctionCalls:
-    """Calls functions, for one process.
+class Calls:
+    """Calls methods of actors, and functions, for one process.
 
-    Args:
-        process: Fills their refs.
-        runtime: Returns the configuration of the runtime.
-        nodes: The resources of the machines.
-        where: Returns the name of the calling method, for messages.
+    ``where`` returns the name of the calling method, for messages.
     """
 
     def __init__(
@@ -298,10 +180,10 @@ class FunctionCalls:
         nodes: ClusterNodes,
         where: Callable[[str], str],
     ) -> None:
-        self._where = where
         self._process = process
         self._runtime = runtime
         self._nodes = nodes
+        self._where = where
         self._sources = PickledSources()
         self._runs: weakref.WeakKeyDictionary[FunctionSpec, Any] = (
             weakref.WeakKeyDictionary()
@@ -309,16 +191,19 @@ class FunctionCalls:
 
     def call(
         self,
-        spec: FunctionSpec,
+        actor: Actor | None,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Calls a function; see Engine."""
-        error = self._unschedulable(spec)
+        """Sends a call; see Engine. ``actor`` is None for a function."""
+        result, where, error, deadline, pending_call = self._send(
+            actor, callee, args, kwargs
+        )
+        kind = FunctionTask if actor is None else RayTask
+        task = kind(self._process, result, where, actor, None, pending_call)
         if error is not None:
-            return RayTask(self._process, None, spec.name).filled(FailedAnswer(error))
-        called, deadline = self._called(spec, args, kwargs)
-        task = FunctionTask(self._process, called, spec.name)
+            return task.filled(FailedAnswer(error))
         ref = task.ref()
         if deadline is not None:
             task.is_due(deadline)
@@ -326,71 +211,116 @@ class FunctionCalls:
 
     def stream(
         self,
-        spec: FunctionSpec,
+        actor: Actor | None,
+        callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> RayStreamReader:
-        """Calls a function that yields; see Engine.
+        """Sends a call of a generator; see ``call``.
 
         Raises:
-            TaskUnschedulableError: It can run on no machine.
             UnsupportedOptionError: This process is a client.
         """
-        error = self._unschedulable(spec)
+        if self._process.is_client:
+            name = callee.name if actor is None else f"{actor.label}.{callee.name}"
+            raise client_mode.no_streams(name)
+        generator, where, error, deadline, pending_call = self._send(
+            actor, callee, args, kwargs
+        )
         if error is not None:
             raise error
-        if self._process.is_client:
-            raise client_mode.no_streams(spec.name)
-        generator, deadline = self._called(spec, args, kwargs)
-        is_detached = bool(spec.options.detach)
+        is_detached = bool(callee.options.detach)
         stream = RayStreamReader(
-            self._process, generator, spec.name, None, is_detached=is_detached
+            self._process,
+            generator,
+            where,
+            actor,
+            pending_call,
+            is_detached=is_detached,
         )
         if deadline is not None:
             stream.is_due(deadline)
         return stream
 
-    def _unschedulable(self, spec: FunctionSpec) -> TaskUnschedulableError | None:
-        """Returns the error of a function that can run on no machine."""
-        if self._runtime().waits:
-            return None
-        why = self._nodes.fault(spec.name, spec.options)
-        return None if why is None else TaskUnschedulableError(str(why))
+    def _send(
+        self,
+        actor: Actor | None,
+        callee: Callee,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> SentCall:
+        if isinstance(callee, BoundMethod):
+            return self._send_method(cast("Actor", actor), callee, args, kwargs)
+        return self._send_function(callee, args, kwargs)
 
-    def _called(
+    def _send_method(
+        self,
+        actor: Actor,
+        callee: BoundMethod,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> SentCall:
+        where = f"{actor.label}.{callee.name}"
+        listed = callee.options.retry_exceptions
+        retried = actor.traits.retried if listed is None else listed
+        headers = headers_to_send(callee, self._where)
+        sent, values = split_refs(
+            callee.name, args, kwargs, headers, cast("RetriedErrors", retried)
+        )
+        if actor.creation_error is not None:
+            return SentCall(None, where, actor.creation_error)
+        call = actor.call_of(callee.method)
+        sent_at = None
+        if callee.keeps_order:
+            sent_at = math.inf if values else time.monotonic()
+        result = self._submit(where, call, (), sent, values)
+        waits = tuple(tasks_among((*args, *kwargs.values()))) if values else ()
+        ends_later = callee.method.is_async and not callee.method.is_stream
+        pending_call = PendingCall(callee.name, sent_at, waits, ends_later)
+        return SentCall(result, where, None, deadline_of(headers), pending_call)
+
+    def _send_function(
         self,
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> tuple[Any, Deadline | None]:
-        """Sends a call; returns Ray's ref or generator, and the deadline."""
-        label = spec.name
+    ) -> SentCall:
+        name, options, runtime = spec.name, spec.options, self._runtime()
+        why = None if runtime.waits else self._nodes.fault(name, options)
+        if why is not None:
+            return SentCall(None, name, TaskUnschedulableError(str(why)))
         headers = headers_to_send(spec, self._where)
-        sent, values_of_refs = split_refs(
-            label, args, kwargs, headers, spec.options.retried
-        )
+        sent, values = split_refs(name, args, kwargs, headers, options.retried)
         call = self._runs.get(spec)
         if call is None:
-            call = self._runs[spec] = _remote_function(spec, label)
-        source = self._sources.pickled(f"the function {label}", spec.source)
+            call = self._runs[spec] = _remote_function(spec)
+        source = self._sources.pickled(f"the function {name}", spec.source)
+        context = self._process.entry_points.function, runtime, source
+        result = self._submit(name, call, context, sent, values)
+        return SentCall(result, name, None, deadline_of(headers))
+
+    def _submit(
+        self,
+        where: str,
+        call: Any,
+        context: tuple[object, ...],
+        sent: CallMessage,
+        values: list[Any],
+    ) -> Any:
         try:
-            begin = self._process.entry_points.function
-            sent_call = prepare_call(sent, is_client=self._process.is_client)
-            called = call.remote(
-                begin, self._runtime(), source, sent_call, *values_of_refs
-            )
+            prepared = prepare_call(sent, is_client=self._process.is_client)
+            return call.remote(*context, prepared, *values)
         except Exception as error:
-            raise unsendable_call(label, sent, error) from error
-        return called, deadline_of(headers)
+            raise unsendable_call(where, sent, error) from error
 
 
-def _remote_function(spec: FunctionSpec, label: str) -> Any:
+def _remote_function(spec: FunctionSpec) -> Any:
     """Makes the Ray function that calls a function of the user."""
     options = spec.options
     decorate: Any = ray.remote
     if options.max_calls is not None:
         decorate = ray.remote(max_calls=options.max_calls)
-    keywords = function_options(label, options, is_stream=spec.is_stream)
+    keywords = function_options(spec.name, options, is_stream=spec.is_stream)
     keywords["scheduling_strategy"] = scheduling_strategy(options)
     function = decorate(yield_function if spec.is_stream else run_function)
     return function.options(retry_exceptions=[RetryableFailure], **keywords)
@@ -405,12 +335,8 @@ def run_function(
 ) -> Any:
     """Calls the user's function in a Ray worker.
 
-    Args:
-        begin: Prepares the process for the runtime.
-        runtime: The configuration of the runtime.
-        source: The function.
-        sent: The call.
-        *values: The values of the refs among its arguments.
+    ``begin`` prepares the process for the runtime. ``values`` are those of the refs
+    among the arguments.
     """
     begin(runtime)
     call, args, kwargs = read_call(sent, values)

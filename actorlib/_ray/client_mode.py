@@ -73,8 +73,7 @@ class ClusterQuery:
 
     It blocks until the answer, as Ray's own queries do.
 
-    Args:
-        is_client: Whether this process is a client; others run the queries themselves.
+    Processes that are not clients run the queries themselves.
     """
 
     def __init__(self, *, is_client: bool) -> None:
@@ -84,9 +83,7 @@ class ClusterQuery:
     def __call__(self, function: Callable[..., R], *args: Any) -> R:
         """Calls a function of a module, here or in a worker.
 
-        Args:
-            function: The function.
-            *args: Its arguments: plain data.
+        The arguments have to be plain data.
 
         Raises:
             ClusterError: No worker has answered in time.

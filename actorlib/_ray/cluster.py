@@ -21,8 +21,8 @@ from actorlib._options.function_options import FunctionOptions
 from actorlib._options.resources import MEMORY, bytes_of
 from actorlib._options.runtime_env import InheritedEnv
 from actorlib._ray.client_mode import PREFIX, ClusterQuery
-from actorlib._ray.connection_errors import connection_error, is_transient
 from actorlib._ray.engine import RayEngine
+from actorlib._ray.errors import connection_error, is_transient
 from actorlib._ray.messages import RuntimeConfig
 from actorlib._ray.process import ProcessState
 from actorlib._ray.ray_api import (
@@ -107,9 +107,7 @@ def _leave() -> None:
 async def connect(options: RuntimeOptions, address: str | None) -> ClusterConnection:
     """Connects this process to a cluster.
 
-    Args:
-        options: The options of the runtime.
-        address: The address of the cluster; None starts one on this machine.
+    Without an address, a cluster is started on this machine.
 
     Returns:
         The connection, to be closed.
@@ -242,9 +240,7 @@ def _nbytes(size: float | str | None) -> int | None:
 class OwnerEngine(RayEngine, RuntimeEngine):
     """The engine of the process that has started the runtime; see RuntimeEngine.
 
-    Args:
-        options: The options of the runtime.
-        connection: The connection to the cluster; it is closed at the end.
+    The connection is closed at its end.
     """
 
     refusals: Mapping[str, Refusal] = {
@@ -337,13 +333,11 @@ class OwnerEngine(RayEngine, RuntimeEngine):
 
     @on_loop
     def explain(self, actor: ActorId) -> str:
-        """Describes the machine or the request of an actor; see RuntimeEngine."""
         self.process.check()
         return self._explainer.actor(self.actor(actor))
 
     @on_loop
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
-        """Describes the machines for an actor or a call; see RuntimeEngine."""
         self.process.check()
         if isinstance(options, FunctionOptions):
             options = options.worker
@@ -351,7 +345,6 @@ class OwnerEngine(RayEngine, RuntimeEngine):
 
     @on_loop
     def explain_group(self, group: GroupId) -> str:
-        """Describes the machines or the request of a group; see RuntimeEngine."""
         self.process.check()
         return self._explainer.group(group.hex())
 

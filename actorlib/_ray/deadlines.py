@@ -20,10 +20,7 @@ def to_clock_time(
 ) -> Mapping[str, Any]:
     """Converts the headers of a call for sending.
 
-    Args:
-        headers: The headers in this process.
-        now: The time by ``time.monotonic()``.
-        clock: The same time by ``time.time()``.
+    ``now`` and ``clock`` are one time, by ``time.monotonic()`` and by ``time.time()``.
     """
     deadline = deadline_of(headers)
     if deadline is None:

@@ -24,8 +24,7 @@ from actorlib._options.runtime_env import merged_env
 from actorlib._ray import client_mode
 from actorlib._ray.actors import Actor, ActorTraits, KnownActors, key_of
 from actorlib._ray.calls import (
-    FunctionCalls,
-    MethodCalls,
+    Calls,
     connection_lost,
     prepare_call,
     split_refs,
@@ -38,7 +37,13 @@ from actorlib._ray.pickled import PickledSources, check_pickled_by_ray, pickle_v
 from actorlib._ray.placement_groups import RayPlacementGroups
 from actorlib._ray.ray_api import id_of, ray, scheduling_strategy
 from actorlib._ray.refs import FailedAnswer, RayTask
-from actorlib._ray.state import ActorDirectory, ClusterNodes, granted
+from actorlib._ray.state import (
+    ClusterNodes,
+    actor_names,
+    find_actor,
+    granted,
+    infos_of,
+)
 from actorlib._wire.errors import unsendable_error
 from actorlib._wire.serialization import dump
 from actorlib.exceptions import (
@@ -84,7 +89,6 @@ class HostClasses:
         self._classes: dict[bytes, Any] = {}
 
     def of(self, spec: ActorSpec) -> Any:
-        """Returns the class for an actor."""
         options, interface = spec.options, spec.interface
         traits = traits_of(spec)
         groups = {} if interface.is_async else dict(options.concurrency_groups or {})
@@ -105,7 +109,6 @@ class HostClasses:
 
 
 def traits_of(spec: ActorSpec) -> ActorTraits:
-    """Returns the options of an actor that its callers need."""
     interface, options = spec.interface, spec.options
     return ActorTraits(
         interface.class_name, interface.is_async, options.max_restarts, options.retried
@@ -121,16 +124,7 @@ def host_config(
     *,
     hides: bool,
 ) -> HostConfig:
-    """Makes the configuration of a host.
-
-    Args:
-        spec: The actor.
-        source: Its class.
-        context: The context of the code that creates it.
-        runtime: The configuration of the runtime.
-        entry_points: The functions that are called in its process.
-        hides: Whether accelerators that it did not request are hidden from it.
-    """
+    """Makes the configuration of a host."""
     options, interface = spec.options, spec.interface
     limits = options.limits(is_async=interface.is_async) if interface.is_async else {}
     return HostConfig(
@@ -146,82 +140,6 @@ def host_config(
         runtime=runtime,
         begin=entry_points.host,
     )
-
-
-class ActorLifecycle:
-    """Waits until actors are ready, and ends them."""
-
-    def __init__(self, process: ProcessState) -> None:
-        self._process = process
-
-    def ready(self, actor: Actor) -> ObjectRef[Any]:
-        """Returns a ref that is done when the actor is ready; see Engine."""
-        if actor.creation_error is not None or actor.died is not None:
-            error = cast("BaseException", actor.creation_error or actor.died)
-            return self._task(actor).filled(FailedAnswer(error))
-        if actor.readiness is None:
-            actor.readiness = self.query_ready(actor)
-        return actor.readiness
-
-    def query_ready(self, actor: Actor) -> ObjectRef[Any]:
-        """Calls ``ready`` of the host; waits for a restart, too."""
-
-        def read(answer: Any) -> Any:
-            if isinstance(answer, str):
-                actor.incarnation = answer
-                return None
-            return answer
-
-        times = -1 if actor.traits.restarts else 0
-        name = f"{actor.label}.ready"
-        ask = actor.handle.ready.options(max_task_retries=times, name=name)
-        ref = RayTask(self._process, ask.remote(), actor.label, actor, read).ref()
-        ref.add_done_callback(mark_seen)
-        return ref
-
-    def end(self, actor: Actor) -> ObjectRef[None]:
-        """Ends the actor after the calls that it was sent; see Engine."""
-        if actor.handle is None:
-            return self._task(actor).filled(None)
-        # A client's handles have only the methods of the host.
-        end = (
-            actor.handle.leave
-            if self._process.is_client
-            else actor.handle.__ray_terminate__
-        )
-        ray_ref = end.remote()
-        return RayTask(self._process, ray_ref, actor.label, actor, _gone).ref()
-
-    def kill(self, actor: Actor, *, restart: bool) -> ObjectRef[None]:
-        """Ends the actor at once; see Engine."""
-        done = self._task(actor)
-        if actor.handle is None:
-            return done.filled(None)
-        actor.readiness = None
-        ref = done.unasked()
-        ray.kill(actor.handle, no_restart=not restart)
-        self._ask_until_gone(actor, done, restart=restart)
-        return ref
-
-    def _ask_until_gone(self, actor: Actor, done: RayTask, *, restart: bool) -> None:
-        """Calls ``ready`` until it fails, which shows that the process has ended.
-
-        ``ray.kill`` returns before the end, so the first calls may succeed.
-        """
-        before = actor.incarnation
-
-        def read(answer: Any) -> Any:
-            if isinstance(answer, str) and (not restart or answer == before):
-                self._ask_until_gone(actor, done, restart=restart)
-            else:
-                done.settle(None)
-            return None
-
-        ask = actor.handle.ready.options(max_task_retries=0)
-        RayTask(self._process, ask.remote(), actor.label, actor, read).ref()
-
-    def _task(self, actor: Actor) -> RayTask:
-        return RayTask(self._process, None, actor.label, actor)
 
 
 def _gone(answer: Any) -> None:
@@ -274,15 +192,10 @@ class RayEngine(Engine):
         self.groups = RayPlacementGroups(process)
         self._actors = KnownActors(is_client=process.is_client)
         self.query = client_mode.ClusterQuery(is_client=process.is_client)
-        self._directory = ActorDirectory(self.query)
         self._classes = HostClasses()
         self.nodes = ClusterNodes()
         self._sources = PickledSources()
-        self._calls = MethodCalls(process, self._where)
-        self._functions = FunctionCalls(
-            process, lambda: self.runtime, self.nodes, self._where
-        )
-        self._lifecycle = ActorLifecycle(process)
+        self._calls = Calls(process, lambda: self.runtime, self.nodes, self._where)
         self._is_closed = False
 
     # Actors.
@@ -312,7 +225,7 @@ class RayEngine(Engine):
         )
         handle = self._made(spec, keywords, config, sent, values)
         actor = self._actors.of(handle, traits)
-        actor.readiness = self._lifecycle.query_ready(actor)
+        actor.readiness = self._query_ready(actor)
         actor.requested = str(options.request)
         # An existing one belongs to another process.
         actor.is_own = not (options.is_detached or options.get_if_exists)
@@ -354,20 +267,19 @@ class RayEngine(Engine):
     def find(self, name: str, namespace: str | None) -> HandlePin:
         self._check()
         where = namespace or self.context.namespace
-        actor = self._directory.find(name, where)
-        key = self.key_of(actor.handle, actor.traits)
-        return self._hold(key, actor.interface, name)
+        handle, interface, traits = find_actor(self.query, name, where)
+        return self._hold(self.key_of(handle, traits), interface, name)
 
     @on_loop
     def names(self) -> list[tuple[str, str]]:
         self._check()
-        return self._directory.names()
+        return actor_names()
 
     @on_loop
     def actors(self) -> list[ActorInfo]:
         self._check()
         ids = {actor.hex for actor in self._actors}
-        return self._directory.infos(self.context.job_id, ids)
+        return self.query(infos_of, self.context.job_id, ids)
 
     @on_loop
     def available(self) -> dict[str, float]:
@@ -399,11 +311,7 @@ class RayEngine(Engine):
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         self._check()
-        if isinstance(callee, BoundMethod):
-            return self._calls.call(self.actor(callee.actor), callee, args, kwargs)
-        if self.heritage:
-            callee = self.heritage.of(callee)
-        return self._functions.call(callee, args, kwargs)
+        return self._calls.call(*self._target(callee), args, kwargs)
 
     @on_loop
     def stream(
@@ -413,13 +321,13 @@ class RayEngine(Engine):
         kwargs: Mapping[str, object],
     ) -> StreamReader:
         self._check()
+        return self._calls.stream(*self._target(callee), args, kwargs)
+
+    def _target(self, callee: Callee) -> tuple[Actor | None, Callee]:
+        """Returns the actor of a method, or the function with the inherited options."""
         if isinstance(callee, BoundMethod):
-            stream = self._calls.stream(self.actor(callee.actor), callee, args, kwargs)
-        else:
-            if self.heritage:
-                callee = self.heritage.of(callee)
-            stream = self._functions.stream(callee, args, kwargs)
-        return cast("StreamReader", stream)
+            return self.actor(callee.actor), callee
+        return None, self.heritage.of(callee) if self.heritage else callee
 
     @on_loop
     def put(self, value: object) -> ObjectRef[Any]:
@@ -443,17 +351,81 @@ class RayEngine(Engine):
     @on_loop
     def ready(self, actor: ActorId) -> ObjectRef[Any]:
         self._check()
-        return self._lifecycle.ready(self.actor(actor))
+        state = self.actor(actor)
+        error = state.creation_error or state.died
+        if error is not None:
+            return self._task(state).filled(FailedAnswer(error))
+        if state.readiness is None:
+            state.readiness = self._query_ready(state)
+        return state.readiness
+
+    def _query_ready(self, actor: Actor) -> ObjectRef[Any]:
+        """Calls ``ready`` of the host; waits for a restart, too."""
+
+        def read(answer: Any) -> Any:
+            if isinstance(answer, str):
+                actor.incarnation = answer
+                return None
+            return answer
+
+        times = -1 if actor.traits.restarts else 0
+        name = f"{actor.label}.ready"
+        ask = actor.handle.ready.options(max_task_retries=times, name=name)
+        ref = self._task(actor, ask.remote(), read).ref()
+        ref.add_done_callback(mark_seen)
+        return ref
 
     @on_loop
     def end(self, actor: ActorId) -> ObjectRef[None]:
         self._check()
-        return self._lifecycle.end(self.actor(actor))
+        state = self.actor(actor)
+        if state.handle is None:
+            return self._task(state).filled(None)
+        # A client's handles have only the methods of the host.
+        end = (
+            state.handle.leave
+            if self.process.is_client
+            else state.handle.__ray_terminate__
+        )
+        return self._task(state, end.remote(), _gone).ref()
 
     @on_loop
     def kill(self, actor: ActorId, *, restart: bool = False) -> ObjectRef[None]:
         self._check()
-        return self._lifecycle.kill(self.actor(actor), restart=restart)
+        state = self.actor(actor)
+        done = self._task(state)
+        if state.handle is None:
+            return done.filled(None)
+        state.readiness = None
+        ref = done.unasked()
+        ray.kill(state.handle, no_restart=not restart)
+        self._ask_until_gone(state, done, restart=restart)
+        return ref
+
+    def _ask_until_gone(self, actor: Actor, done: RayTask, *, restart: bool) -> None:
+        """Calls ``ready`` until it fails, which shows that the process has ended.
+
+        ``ray.kill`` returns before the end, so the first calls may succeed.
+        """
+        before = actor.incarnation
+
+        def read(answer: Any) -> Any:
+            if isinstance(answer, str) and (not restart or answer == before):
+                self._ask_until_gone(actor, done, restart=restart)
+            else:
+                done.settle(None)
+            return None
+
+        ask = actor.handle.ready.options(max_task_retries=0)
+        self._task(actor, ask.remote(), read).ref()
+
+    def _task(
+        self,
+        actor: Actor,
+        ray_ref: Any = None,
+        read: Callable[[Any], Any] | None = None,
+    ) -> RayTask:
+        return RayTask(self.process, ray_ref, actor.label, actor, read)
 
     # Counting is Ray's.
 
@@ -478,7 +450,6 @@ class RayEngine(Engine):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the runtime has ended."""
         return self._is_closed
 
     @override
@@ -489,11 +460,9 @@ class RayEngine(Engine):
     # Received handles and refs.
 
     def key_of(self, handle: Any, traits: ActorTraits) -> ActorId:
-        """Returns the id of the actor of a Ray handle."""
         return key_of(self._actors.of(handle, traits), self.process.entry_points)
 
     def ref_of(self, ray_ref: Any) -> ObjectRef[Any]:
-        """Returns the ref of a Ray ref."""
         return RayTask(self.process, ray_ref, "what a ref stands for").borrowed()
 
     def _where(self, method: str) -> str:

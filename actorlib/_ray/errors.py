@@ -1,4 +1,4 @@
-"""Translates Ray's errors, by the names of their classes."""
+"""Translates Ray's errors, by the names of their classes or by their texts."""
 
 from __future__ import annotations
 
@@ -32,10 +32,7 @@ _COLOUR = re.compile(r"\x1b\[\d+m")
 def translate(error: Any, where: str, actor_id: str = "") -> BaseException:
     """Translates an error of Ray for the caller.
 
-    Args:
-        error: An instance of Ray's ``RayError``.
-        where: The class and method.
-        actor_id: The actor's id in hex, or empty for a function.
+    ``actor_id`` is in hex, and empty for a function.
     """
     names = [cls.__name__ for cls in type(error).__mro__]
     if "RayTaskError" in names:
@@ -51,9 +48,7 @@ def translate(error: Any, where: str, actor_id: str = "") -> BaseException:
 def exit_of(text: str, *, ran: bool = True) -> Exit:
     """Parses Ray's message about the end of an actor.
 
-    Args:
-        text: Ray's message.
-        ran: Whether it had started.
+    ``ran`` says whether it had started.
     """
     code = _CODE.search(text)
     pid = _PID.search(text)
@@ -129,10 +124,6 @@ def without_restart(error: BaseException, where: str) -> BaseException:
 
     After the end of a process, Ray may report the actor as unavailable before it
     reports it as dead.
-
-    Args:
-        error: The error of the call.
-        where: The class and method.
     """
     if not isinstance(error, ours.ActorUnavailableError) or error.exit.code is None:
         return error
@@ -141,8 +132,7 @@ def without_restart(error: BaseException, where: str) -> BaseException:
     return ours.ActorDiedError(text, exit=how, actor_id=error.actor_id)
 
 
-def _unavailable(error: Any, text: str, where: str, actor_id: str) -> BaseException:
-    del error
+def _unavailable(_: Any, text: str, where: str, actor_id: str) -> BaseException:
     how = exit_of(text)
     return ours.ActorUnavailableError(
         f"{where}: the actor has died and is being restarted: {how}. The call may have "
@@ -152,55 +142,47 @@ def _unavailable(error: Any, text: str, where: str, actor_id: str) -> BaseExcept
     )
 
 
-def _removed(error: Any, text: str, where: str, actor_id: str) -> BaseException:
-    del error
+def _removed(_: Any, text: str, where: str, actor_id: str) -> BaseException:
     how = Exit(cause="asked", reason="its placement group was removed")
     return ours.ActorPlacementGroupRemoved(
         f"{where}: {text}", exit=how, actor_id=actor_id
     )
 
 
-def _crashed(error: Any, text: str, where: str, actor_id: str) -> BaseException:
-    del error
+def _crashed(_: Any, text: str, where: str, actor_id: str) -> BaseException:
     how = exit_of(text)
     if actor_id:
         return ours.ActorDiedError(f"{where}: {text}", exit=how, actor_id=actor_id)
     return ours.WorkerCrashedError(f"{where}: {text}", exit=how)
 
 
-def _out_of_memory(error: Any, text: str, where: str, actor_id: str) -> BaseException:
-    del error
+def _out_of_memory(_: Any, text: str, where: str, actor_id: str) -> BaseException:
     text = f"OutOfMemory: {text}"
-    message = f"{where}: {text}"
-    return ours.OutOfMemoryError(message, exit=exit_of(text), actor_id=actor_id)
+    how = exit_of(text)
+    return ours.OutOfMemoryError(f"{where}: {text}", exit=how, actor_id=actor_id)
 
 
-def _not_started(error: Any, text: str, where: str, actor_id: str) -> BaseException:
-    del error
+def _not_started(_: Any, text: str, where: str, actor_id: str) -> BaseException:
     how = Exit(cause="failed to start", reason=text)
     return ours.ActorDiedError(f"{where}: {text}", exit=how, actor_id=actor_id)
 
 
-def _unschedulable(error: Any, text: str, where: str, actor_id: str) -> BaseException:
-    del error
+def _unschedulable(_: Any, text: str, where: str, actor_id: str) -> BaseException:
     return ours.ActorUnschedulableError(f"{where}: {text}", actor_id=actor_id)
 
 
 def _plain(kind: type[Exception]) -> Callable[..., BaseException]:
-    def make(error: Any, text: str, where: str, actor_id: str) -> BaseException:
-        del error, actor_id
+    def make(_: Any, text: str, where: str, _actor_id: str) -> BaseException:
         return kind(f"{where}: {text}")
 
     return make
 
 
-def _cancelled(error: Any, text: str, where: str, actor_id: str) -> BaseException:
-    del error, text, where, actor_id
+def _cancelled(*_: Any) -> BaseException:
     return ours.TaskCancelledError("the call was cancelled")
 
 
-def _undelivered(error: Any, text: str, where: str, actor_id: str) -> BaseException:
-    del error, actor_id
+def _undelivered(_: Any, text: str, where: str, _actor_id: str) -> BaseException:
     if "Connection" in text:
         return ours.ClusterError(
             f"{where}: the connection to the client server was lost: {text}"
@@ -228,3 +210,75 @@ _TRANSLATIONS: dict[str, Callable[..., BaseException]] = {
     "PendingCallsLimitExceeded": _plain(ours.PendingCallsLimitExceeded),
 }
 """The translation of each error of Ray; the first base of an error counts."""
+
+
+# Errors of failed connections.
+
+
+def connection_error(
+    address: str | None, message: str, version: str, python: str
+) -> ours.ClusterError:
+    """Makes the error of a failed connection, with advice.
+
+    ``address`` is None for a new cluster. The versions are those of this process.
+    """
+    text = " ".join(message.split())
+    where = "on this machine" if address is None else f"at {address!r}"
+    there = re.search(r"cluster was started with: Ray: (\S+) Python: (\S+)", text)
+    if there is not None:
+        ray_there, python_there = there.groups()
+        return ours.ClusterError(
+            f"the cluster {where} runs Ray {ray_there} on Python {python_there}, and "
+            f"this process has Ray {version} on Python {python}: "
+            f"write pip install 'ray=={ray_there}' here, under Python {python_there}, "
+            "or start the cluster again with the versions of this process"
+        )
+    if "uthenticat" in text or "token" in text.lower():
+        return ours.ClusterError(
+            f"the cluster {where} does not let this process in: {text}. Copy the "
+            "cluster's token to RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH here, with "
+            "RAY_AUTH_MODE=token"
+        )
+    if address == "auto":
+        return ours.ClusterError(
+            "address='auto' found no cluster on this machine: start one with 'ray "
+            "start --head', write its address (address='10.0.0.5:6379'), or leave "
+            f"address out to start one for this program. Ray says: {text}"
+        )
+    if address is None:
+        return ours.ClusterError(f"Ray could not be started on this machine: {text}")
+    if address.startswith("ray://"):
+        return _client_error(where, text)
+    return ours.ClusterError(
+        f"no cluster answers {where}: {text}. Write the address that 'ray start "
+        "--head' has printed there (address='10.0.0.5:6379'), or address='auto' on one "
+        "of its machines"
+    )
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether another attempt to connect may succeed.
+
+    A client server forks a process for each client while its own threads run, and one
+    in four of those processes died at once (Ray 2.60; none if the cluster was started
+    with GRPC_ENABLE_FORK_SUPPORT=false).
+    """
+    return "Starting Ray client server failed" in str(error)
+
+
+def _client_error(where: str, text: str) -> ours.ClusterError:
+    if "requires pip package" in text:
+        return ours.ClusterError(
+            "'ray://' addresses need Ray's client, which is not installed here: pip "
+            "install 'actorlib[ray]'"
+        )
+    if "No module named 'actorlib" in text:
+        return ours.ClusterError(
+            f"the cluster {where} has no actorlib: install it on every machine there, "
+            "for the Python that Ray was started with"
+        )
+    return ours.ClusterError(
+        f"no client server answers {where}: {text}. 'ray start --head' starts one on "
+        "port 10001 of its machine, where --ray-client-server-port does not say "
+        "another; on a machine of the cluster write address='auto' instead"
+    )

@@ -105,12 +105,10 @@ class _BaseHost:
     # See ``runtime_context.CallLookup``.
 
     def was_canceled(self, call: int) -> bool:
-        """Whether a running call was cancelled; see CallLookup."""
         del call
         return bool(ray.get_runtime_context().is_canceled())
 
     def function_name(self, method: str) -> str:
-        """Returns the full name of a method; see CallLookup."""
         cls = type(self._instance)
         return f"{cls.__module__}.{cls.__qualname__}.{method}"
 
@@ -165,12 +163,10 @@ class ActorHost(_BaseHost):
         return _worker_id()
 
     def call(self, sent: CallMessage | PickledValue, *values: Any) -> Any:
-        """Calls a method."""
         call, args, kwargs = read_call(sent, values)
         return copy_context().run(self._call, call, args, kwargs)
 
     def stream(self, sent: CallMessage, *values: Any) -> Iterator[Any]:
-        """Calls a generator."""
         sent, args, kwargs = read_call(sent, values)
         context = copy_context()
         try:
@@ -222,12 +218,10 @@ class AsyncActorHost(_BaseHost):
                 self._threads.pop(group, None)
 
     def was_canceled(self, call: int) -> bool:
-        """Whether the current call was cancelled; see CallLookup."""
         del call
         return is_cancelled()
 
     async def ready(self) -> str:
-        """Returns the id of the process, when the actor is ready."""
         return _worker_id()
 
     async def call(self, sent: CallMessage | PickledValue, *values: Any) -> Any:

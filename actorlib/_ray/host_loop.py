@@ -35,7 +35,6 @@ class HostLoop:
 
     @property
     def is_here(self) -> bool:
-        """Whether this thread runs the loop."""
         return threading.get_ident() == self._thread
 
     def post(self, callback: Callable[..., object], *args: Any) -> None:

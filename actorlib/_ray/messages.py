@@ -121,13 +121,7 @@ class RetryableFailure(UserFailure):
 
 
 def failure_of(error: BaseException, where: str, retried: RetriedErrors) -> UserFailure:
-    """Makes the exception that carries one of the user's.
-
-    Args:
-        error: The user's exception.
-        where: The method of the actor.
-        retried: The exceptions after which the call is sent again.
-    """
+    """Makes the exception that carries one of the user's."""
     is_again = retried if isinstance(retried, bool) else isinstance(error, retried)
     kind = RetryableFailure if is_again else UserFailure
     summary, text = one_line(error), traceback_of(error)
@@ -136,11 +130,6 @@ def failure_of(error: BaseException, where: str, retried: RetriedErrors) -> User
 
 def enter_call(number: int, sent: CallMessage, label: str) -> None:
     """Makes a call the current one.
-
-    Args:
-        number: Its number in this process.
-        sent: The call.
-        label: Its name in messages.
 
     Raises:
         DeadlineExceededError: Its deadline passed before it began.
@@ -154,12 +143,7 @@ def enter_call(number: int, sent: CallMessage, label: str) -> None:
 def read_call(
     sent: CallMessage | PickledValue, values: tuple[Any, ...]
 ) -> tuple[CallMessage, tuple[Any, ...], Mapping[str, Any]]:
-    """Decodes a received call; returns it and its arguments.
-
-    Args:
-        sent: The call as it was sent.
-        values: The values of the refs among the arguments.
-    """
+    """Decodes a received call; returns it and its arguments."""
     from actorlib._ray.pickled import unpickle_value  # noqa: PLC0415  # ``errors`` works without Ray
 
     call: CallMessage = unpickle_value(sent)

@@ -160,11 +160,6 @@ def actor_options(
 ) -> dict[str, Any]:
     """Returns the keywords of Ray's ``.options()`` for an actor, without its group.
 
-    Args:
-        label: The name of its class.
-        options: Its options.
-        is_async: Whether the class has ``async def`` methods.
-
     Raises:
         UnsupportedOptionError: Ray does not support an option.
     """
@@ -187,11 +182,6 @@ def function_options(
     label: str, options: FunctionOptions, *, is_stream: bool
 ) -> dict[str, Any]:
     """Returns the keywords of Ray's ``.options()`` for calls of a function.
-
-    Args:
-        label: Its name.
-        options: Its options.
-        is_stream: Whether it is a generator.
 
     Raises:
         UnsupportedOptionError: Ray does not support an option.
@@ -222,11 +212,6 @@ def _env_of(env: RuntimeEnv | None) -> dict[str, Any]:
 
 def call_options(label: str, method: Method, *, is_async: bool) -> dict[str, Any]:
     """Returns the keywords of Ray's ``.options()`` for one call.
-
-    Args:
-        label: The name of the class.
-        method: The method.
-        is_async: Whether the class has ``async def`` methods.
 
     Raises:
         UnsupportedOptionError: Ray does not support an option.

@@ -90,9 +90,7 @@ class PickledSources:
     def pickled(self, label: str, source: object) -> PickledValue:
         """Returns a pickled function or class.
 
-        Args:
-            label: Its kind and name, for messages.
-            source: The function or class.
+        ``label`` is its kind and name, for messages.
 
         Raises:
             SerializationError: It cannot be sent, for example because it uses a global

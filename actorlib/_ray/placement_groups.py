@@ -60,7 +60,8 @@ class RayPlacementGroups(PlacementGroups):
     @on_loop
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
         self.portal.check()
-        state = self._states().get(group.hex())
+        states = {row["placement_group_id"]: row["state"] for row in self._rows()}
+        state = states.get(group.hex())
         if state in (None, "REMOVED"):
             task = RayTask(self.portal, None, "placement group")
             return task.filled(FailedAnswer(_removed(group)))
@@ -102,9 +103,6 @@ class RayPlacementGroups(PlacementGroups):
     def _row_of(self, name: str) -> Any:
         rows = [r for r in self._rows() if r["name"] == name]
         return next((row for row in rows if row["state"] != "REMOVED"), None)
-
-    def _states(self) -> dict[str, str]:
-        return {row["placement_group_id"]: row["state"] for row in self._rows()}
 
     def _rows(self) -> list[Any]:
         return list(ray.util.placement_group_table().values())

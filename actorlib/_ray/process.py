@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable  # noqa: TC003  # in a named tuple
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from actorlib._futures.object_ref import hide_from_other_loops, immediate_loop
@@ -32,9 +33,7 @@ T = TypeVar("T")
 class PendingResult(Protocol):
     """A result that has not arrived yet."""
 
-    def fail(self, error: BaseException) -> None:
-        """Fails it without an answer."""
-        ...
+    def fail(self, error: BaseException) -> None: ...
 
 
 class EntryPoints(NamedTuple):
@@ -57,17 +56,14 @@ class EntryPoints(NamedTuple):
 class ProcessState:
     """Fills the refs of one process, and runs the callbacks of other threads.
 
-    Args:
-        entry_points: The functions that Ray calls in other processes.
-        loop: The loop of the user's code, or None while there is none.
-        owner: Crosses to the thread of the loop, if this is the user's program.
-        is_client: Whether it is connected through a client server.
+    ``loop`` is the loop of the user's code, or None while there is none. In the user's
+    program, ``owner`` crosses to the thread of that loop.
 
     Attributes:
-        entry_points: See above.
+        entry_points: The functions that Ray calls in other processes.
         loop: The loop of the refs.
         is_owner: Whether it is the user's program.
-        is_client: See above.
+        is_client: Whether it is connected through a client server.
         pending: The unanswered requests, in order.
         timers: Call back at the deadlines of calls.
     """
@@ -132,10 +128,7 @@ class ProcessState:
 
     def after(self, wait: float, callback: Callable[[], object]) -> None:
         """Calls back in so many seconds; from any thread."""
-        if self._thread is not None:
-            self.post(self.loop.call_later, wait, callback)
-        else:
-            self.timers.add(time.monotonic() + wait, callback)
+        self.timers.add(time.monotonic() + wait, partial(self.post, callback))
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; from any thread."""

@@ -34,7 +34,6 @@ _COUNTED = (ray.ObjectRef, ray.actor.ActorHandle)
 
 
 def error_class() -> type[Exception]:
-    """Returns the base class of Ray's errors."""
     return cast("type[Exception]", ray.exceptions.RayError)
 
 
@@ -48,7 +47,8 @@ def install_serializers() -> None:
 
 def is_pickling_now() -> bool:
     """Whether Ray is pickling a value on this thread, and counts its refs."""
-    return bool(_serialization().is_in_band_serialization())
+    context = _worker().get_serialization_context()
+    return bool(context.is_in_band_serialization())
 
 
 def outside_of_pickling(work: Callable[[], T]) -> T:
@@ -146,7 +146,6 @@ def exit_worker(message: str, code: int) -> None:
 
 
 def group_of(group: bytes) -> Any:
-    """Returns Ray's placement group of an id."""
     number = ray.PlacementGroupID(group)
     return importlib.import_module("ray.util.placement_group").PlacementGroup(number)
 
@@ -229,7 +228,3 @@ def is_worker() -> bool:
 
 def _worker() -> Any:
     return ray._private.worker.global_worker  # noqa: SLF001  # as Ray's own modules find it
-
-
-def _serialization() -> Any:
-    return _worker().get_serialization_context()

@@ -74,18 +74,13 @@ class RayTask:
     It holds the ref strongly until a wait for it is cancelled, and weakly from then on:
     if no other holder is left, the call is cancelled.
 
-    Args:
-        process: Fills its ref.
-        ray_ref: Ray's ref.
-        where: The method or function, for messages.
-        actor: The actor, for a call of a method.
-        read: Converts an answer to the value of the ref, if they differ.
-        pending_call: The state of the call, for a call of an actor.
+    ``where`` names the method or function in messages. ``read`` converts an answer to
+    the value of the ref, if they differ.
 
     Attributes:
         ray_ref: Ray's ref.
-        actor: The actor; None after the answer.
-        pending_call: See above.
+        actor: The actor of a method; None after the answer.
+        pending_call: The state of the call, for a call of an actor.
         on_done: Called when its ref is filled, even while plain code blocks the loop.
     """
 
@@ -139,7 +134,6 @@ class RayTask:
         return ref
 
     def filled(self, answer: Any) -> ObjectRef[Any]:
-        """Returns the ref of an existing answer."""
         ref: ObjectRef[Any] = ObjectRef(loop=self._process.loop)
         self._bind(ref)
         self.settle(answer)
@@ -150,7 +144,6 @@ class RayTask:
         return ref.result_owner is self
 
     def ask(self) -> None:
-        """Requests the answer from Ray."""
         if self._held is None and self._weak is not None:
             self._held, self._weak = self._weak(), None
         self._process.pending[self] = None
@@ -271,7 +264,6 @@ class RayTask:
                 ray.cancel(self.ray_ref, recursive=recursive)
 
     def label_of(self, call: int) -> str:
-        """Returns the name of the call in messages; see ResultOwner."""
         del call  # it has no number
         return self._where
 
@@ -285,7 +277,6 @@ class RayTask:
             self._weak = weakref.ref(ref, lambda _: self._process.post(self.cancel, 0))
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see ResultOwner."""
         self._process.watch(ref, then)
 
     def name(self) -> bytes:
@@ -440,7 +431,6 @@ class FunctionTask(RayTask):
     """Fills the ref of a call of a function."""
 
     def force_cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Ends the process that runs the call."""
         del call
         self._held = None
         self._process.pending.pop(self, None)
@@ -453,9 +443,10 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
     Raises:
         UnsupportedOptionError: It combines several results that do not exist yet.
     """
+    whole = _whole(ref)
+    if whole is not None:
+        return whole.ray_ref
     task = ref.result_owner
-    if isinstance(task, RayTask) and task.is_of(ref) and task.ray_ref is not None:
-        return task.ray_ref
     if isinstance(task, PartsOwner) and (task.split is not None or ref.done()):
         if ref.call not in task.kept:
             task.kept[ref.call] = _sent_part(task, ref)
@@ -507,7 +498,6 @@ def take_part(
 
 
 def tasks_among(values: Iterable[object]) -> Iterator[RayTask]:
-    """Yields the tasks of the refs among some values."""
     for value in values:
         if type(value) in REFS:
             task = cast("ObjectRef[Any]", value).result_owner

@@ -44,9 +44,7 @@ _STATES = {
 def infos_of(job: str, held: Container[str]) -> list[ActorInfo]:
     """Returns the living actors of a job, and the dead ones with handles here.
 
-    Args:
-        job: Its id in hex.
-        held: The ids in hex of the actors with handles here.
+    ``held`` contains the ids in hex of the actors with handles here.
     """
     return [
         info_of(actor, row)
@@ -56,12 +54,10 @@ def infos_of(job: str, held: Container[str]) -> list[ActorInfo]:
 
 
 def state_of(row: Mapping[str, Any]) -> str:
-    """Translates the state in Ray's row of an actor."""
     return _STATES.get(row["State"], "pending")
 
 
 def info_of(actor: str, row: Mapping[str, Any]) -> ActorInfo:
-    """Translates Ray's row of an actor."""
     cause: Any = row.get("DeathCause")
     return ActorInfo(
         actor_id=actor,
@@ -99,12 +95,7 @@ class ClusterNodes:
     def fault(
         self, label: str, options: CommonOptions
     ) -> ActorUnschedulableError | None:
-        """Returns why no machine could ever hold an actor or a call, or None.
-
-        Args:
-            label: The name of its class or function.
-            options: Its options.
-        """
+        """Returns why no machine could ever hold an actor or a call, or None."""
         amounts = dict(wanted(options.request, options.accelerator_type))
         if not amounts or options.group is not None or self._fits(amounts):
             return None
@@ -159,14 +150,7 @@ _LATELY = "free, by the last reports of the machines"
 
 
 class Node(NamedTuple):
-    """A machine of the cluster.
-
-    Attributes:
-        node: Ray's id of it.
-        address: Its address.
-        free: Its free resources at its last report.
-        total: Its resources.
-    """
+    """A machine of the cluster, with its free resources at its last report."""
 
     node: str
     address: str
@@ -182,12 +166,7 @@ class Node(NamedTuple):
 
 
 class Explainer:
-    """Explains the requests and the machines of actors and groups.
-
-    Args:
-        query: Runs queries about the cluster.
-        nodes: The resources of the machines.
-    """
+    """Explains the requests and the machines of actors and groups."""
 
     def __init__(self, query: ClusterQuery, nodes: ClusterNodes) -> None:
         self._query = query
@@ -325,57 +304,34 @@ def _amounts(bundle: Mapping[str, float]) -> str:
     return ", ".join(f"{name}={amount:g}" for name, amount in bundle.items())
 
 
-class FoundActor(NamedTuple):
-    """An actor that was found by name.
+def find_actor(
+    query: ClusterQuery, name: str, namespace: str
+) -> tuple[Any, Interface, ActorTraits]:
+    """Returns Ray's handle of the actor of a name, its methods and traits.
 
-    Attributes:
-        handle: Ray's handle.
-        interface: Its methods.
-        traits: The options that callers need.
+    Raises:
+        ActorNotFoundError: No actor of actorlib has that name.
     """
+    # With ray.get_actor, a client server would hold it until this program ends.
+    handle, interface, traits = query(_find, name, namespace)
+    if handle is None:
+        others = [repr(other) for where, other in actor_names() if where == namespace]
+        raise ActorNotFoundError(
+            f"no living actor is called {name!r} in the namespace {namespace!r}; "
+            f"there are {', '.join(sorted(others)) or 'none'}"
+        )
+    if interface is None:
+        raise ActorNotFoundError(
+            f"the actor {name!r} in the namespace {namespace!r} is one of Ray's "
+            "own, not made by actorlib: call it by ray.get_actor()"
+        )
+    return handle, interface, traits
 
-    handle: Any
-    interface: Interface
-    traits: ActorTraits
 
-
-class ActorDirectory:
-    """Looks actors up by name, and lists them."""
-
-    def __init__(self, query: ClusterQuery) -> None:
-        self._query = query
-
-    def find(self, name: str, namespace: str) -> FoundActor:
-        """Returns the actor of a name.
-
-        Raises:
-            ActorNotFoundError: No actor of actorlib has that name.
-        """
-        # With ray.get_actor, a client server would hold it until this program ends.
-        handle, interface, traits = self._query(_find, name, namespace)
-        if handle is None:
-            raise ActorNotFoundError(
-                f"no living actor is called {name!r} in the namespace {namespace!r}; "
-                f"there are {self._others(namespace)}"
-            )
-        if interface is None:
-            raise ActorNotFoundError(
-                f"the actor {name!r} in the namespace {namespace!r} is one of Ray's "
-                "own, not made by actorlib: call it by ray.get_actor()"
-            )
-        return FoundActor(handle, interface, traits)
-
-    def names(self) -> list[tuple[str, str]]:
-        """Lists the namespaces and names of actors."""
-        rows = ray.util.list_named_actors(all_namespaces=True)
-        return [(row["namespace"], row["name"]) for row in rows]
-
-    def infos(self, job: str, held: set[str]) -> list[ActorInfo]:
-        return self._query(infos_of, job, held)
-
-    def _others(self, namespace: str) -> str:
-        there = [repr(name) for where, name in self.names() if where == namespace]
-        return ", ".join(sorted(there)) or "none"
+def actor_names() -> list[tuple[str, str]]:
+    """Lists the namespaces and names of actors."""
+    rows = ray.util.list_named_actors(all_namespaces=True)
+    return [(row["namespace"], row["name"]) for row in rows]
 
 
 def _find(name: str, namespace: str) -> tuple[Any, Any, Any]:

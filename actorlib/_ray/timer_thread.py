@@ -49,9 +49,8 @@ class TimerThread:
     def add(self, when: float, callback: Callable[[], object]) -> Timer:
         """Sets a timer.
 
-        Args:
-            when: The time, by ``time.monotonic()``.
-            callback: The function; it is called on the thread of the timers.
+        ``when`` is a time by ``time.monotonic()``. The callback is called on the thread
+        of the timers.
         """
         timer = Timer(callback)
         with self._changed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -86,10 +87,6 @@ def context_here(namespace: str = "default") -> RuntimeContext:
 def begin_host(config: HostConfig, host: Any) -> tuple[type, ProcessState]:
     """Prepares this process for an actor, before the user's code is imported.
 
-    Args:
-        config: The configuration of the host.
-        host: The host.
-
     Returns:
         The user's class, and the state of this process.
     """
@@ -120,20 +117,15 @@ ENTRY_POINTS = EntryPoints(receive_actor, receive_ref, begin_host, begin_functio
 
 
 def _context_of(config: HostConfig, host: Any) -> RuntimeContext:
-    context_of_process = context_here(config.runtime.namespace)
     context = ray.get_runtime_context()
-    return RuntimeContext(
-        namespace=context_of_process.namespace,
-        job_id=context_of_process.job_id,
-        node_id=context_of_process.node_id,
-        worker_id=context_of_process.worker_id,
+    return replace(
+        context_here(config.runtime.namespace),
         actor_id=context.get_actor_id(),
         actor_name=context.get_actor_name() or None,
         runtime_env=config.runtime_env,
         class_name=config.label,
         own=_own,
         process=host,
-        accelerator_ids=context_of_process.accelerator_ids,
         resources=config.resources,
         was_current_actor_reconstructed=context.was_current_actor_reconstructed,
         group=config.group,

@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING, final
 from actorlib._options.resources import GPU_MEMORY, Resources
 from actorlib._scheduler.explain import held_by, preview, shortage
 from actorlib._scheduler.long_waits import shell_hint
-from actorlib._scheduler.request import (
-    ANYWHERE,
-    DeviceConstraints,
-    Priority,
-    described,
-)
-from actorlib._scheduler.wait_queue import Waiter, WaitQueue
+from actorlib._scheduler.wait_queue import WaitQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._scheduler.ledger import Ledger
+    from actorlib._scheduler.request import DeviceConstraints, LeaseRequest
+    from actorlib._scheduler.wait_queue import Waiter
     from actorlib.accelerators.base import Lease
 
 
@@ -31,23 +27,9 @@ class Admission:
     Every lease of the ledger has to be acquired and released here, on one event loop,
     because only a release serves the queue.
 
-    Args:
-        ledger: Grants the leases.
-        loop: The loop of the waiting callers; None for the running loop.
-        holder_names: Returns the names of the holders of leases, by the ids of the
-            lease objects.
-        on_wait: Called when a request has to wait.
+    ``loop`` is the loop of the waiting callers, or None for the running loop.
+    ``holder_names`` and ``on_wait`` are those of ``Scheduler``.
     """
-
-    __slots__ = (
-        "_loop",
-        "_on_wait",
-        "_pending",
-        "_queue",
-        "_waiters",
-        "holder_names",
-        "ledger",
-    )
 
     def __init__(
         self,
@@ -67,28 +49,18 @@ class Admission:
     def __len__(self) -> int:
         return len(self._waiters)
 
-    def acquire(
-        self,
-        label: str,
-        resources: Resources,
-        constraints: DeviceConstraints = ANYWHERE,
-        priority: Priority = Priority.USUAL,
-    ) -> asyncio.Future[Lease]:
+    def acquire(self, request: LeaseRequest) -> asyncio.Future[Lease]:
         """Requests a lease: granted at once if that delays no waiter, else queued.
 
         A request that can never be granted waits for ever and delays no other.
-
-        Returns:
-            The lease, now or later. The caller gives it back with :meth:`release`, or
-            gives up the request with :meth:`leave`.
         """
         loop = self._loop or asyncio.get_running_loop()
         pending: asyncio.Future[Lease] = loop.create_future()
-        lease = self._queue.try_at_once(resources, constraints, priority)
+        lease = self._queue.try_at_once(request)
         if lease is not None:
             pending.set_result(lease)
         else:
-            waiter = self._queue.enqueue(label, resources, constraints, priority)
+            waiter = self._queue.enqueue(request)
             self._pending[waiter] = pending
             self._waiters[pending] = waiter
             self._on_wait()
@@ -119,8 +91,7 @@ class Admission:
 
         def move_to_end(waiter: Waiter) -> Waiter:
             self._queue.remove(waiter)
-            request = waiter.resources, waiter.constraints, waiter.priority
-            return self._queue.enqueue(waiter.label, *request)
+            return self._queue.enqueue(waiter.request)
 
         self._exchange(pending, move_to_end)
 
@@ -160,101 +131,74 @@ class Admission:
 
     def waiting(self) -> list[tuple[str, str]]:
         """Lists the waiting requests, label and description, in order of arrival."""
-        return [
-            (waiter.label, described(waiter.resources, waiter.constraints))
-            for waiter in self._queue
-        ]
+        requests = (waiter.request for waiter in self._queue)
+        return [(request.label, request.described) for request in requests]
 
     def demands(self) -> list[tuple[Resources, int, bool]]:
         """Lists the waiting amounts, each with its number and if it is feasible."""
-        alike: dict[
-            tuple[frozenset[tuple[str, int]], DeviceConstraints], list[Resources]
-        ] = {}
+        alike: dict[object, list[LeaseRequest]] = {}
         for waiter in self._queue:
-            shape = frozenset(waiter.resources.amounts.items())
-            alike.setdefault((shape, waiter.constraints), []).append(waiter.resources)
+            request = waiter.request
+            shape = frozenset(request.resources.amounts.items()), request.constraints
+            alike.setdefault(shape, []).append(request)
         return [
             (
-                _with_bytes(requests[0], constraints),
-                len(requests),
-                not self.ledger.infeasible_part(requests[0], constraints),
+                _with_bytes(first.resources, first.constraints),
+                1 + len(others),
+                not self.ledger.infeasible_part(first.resources, first.constraints),
             )
-            for (_, constraints), requests in alike.items()
+            for first, *others in alike.values()
         ]
 
     def explain(
-        self,
-        label: str,
-        resources: Resources,
-        constraints: DeviceConstraints = ANYWHERE,
-        pending: asyncio.Future[Lease] | None = None,
+        self, request: LeaseRequest, pending: asyncio.Future[Lease] | None
     ) -> str:
         """Explains why a request is not granted now, and which others are ahead of it.
 
         ``pending`` is the result of :meth:`acquire`, or None for a new request.
         """
-        reason = shortage(self.ledger, label, resources, constraints)
-        holders = self.held_by(resources, constraints)
-        return f"{reason}{holders}{self.ahead_of(resources, constraints, pending)}"
+        reason = shortage(self.ledger, request)
+        return f"{reason}{self.describe_others(request, pending)}"
 
-    def preview(
-        self,
-        label: str,
-        resources: Resources,
-        constraints: DeviceConstraints = ANYWHERE,
-    ) -> str:
-        """Describes where a new request would be placed, or why it would wait."""
-        lease = self._queue.try_at_once(resources, constraints)
+    def preview(self, request: LeaseRequest) -> str:
+        lease = self._queue.try_at_once(request)
         if lease is not None:
             self.ledger.release(lease)
-            return preview(self.ledger, label, resources, constraints, lease)
-        head, *lines = preview(
-            self.ledger, label, resources, constraints, None
-        ).splitlines()
-        holders, ahead = (
-            self.held_by(resources, constraints),
-            self.ahead_of(resources, constraints, None),
-        )
-        return "\n".join([f"{head}{holders}{ahead}", *lines])
+            return preview(self.ledger, request, lease)
+        head, *lines = preview(self.ledger, request, None).splitlines()
+        return "\n".join([f"{head}{self.describe_others(request, None)}", *lines])
 
-    def held_by(
-        self, resources: Resources, constraints: DeviceConstraints = ANYWHERE
+    def describe_others(
+        self, request: LeaseRequest, pending: asyncio.Future[Lease] | None
     ) -> str:
-        """Names the holders of what a request lacks now, to end a sentence."""
-        holders = held_by(self.ledger, resources, constraints, self.holder_names())
-        return f"{holders}{shell_hint()}" if holders else ""
+        """Names the holders of what a request lacks, and the requests ahead of it.
 
-    def ahead_of(
-        self,
-        resources: Resources,
-        constraints: DeviceConstraints,
-        pending: asyncio.Future[Lease] | None,
-    ) -> str:
-        """Names the competing requests ahead in the queue, to end a sentence."""
-        if self.ledger.infeasible_part(resources, constraints):
+        The text ends a sentence. It is empty if there are none, or if the request can
+        never be granted.
+        """
+        if self.ledger.infeasible_part(request.resources, request.constraints):
             return ""
+        holders = held_by(self.ledger, request, self.holder_names())
+        hint = shell_hint() if holders else ""
         place = None if pending is None else self._waiters.get(pending)
         earlier = takewhile(lambda waiter: waiter is not place, self._queue)
-        ahead = [w for w in earlier if self._competes(w, resources, constraints)]
+        ahead = [w.request for w in earlier if self._competes(w.request, request)]
         if not ahead:
-            return ""
+            return f"{holders}{hint}"
         others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
-        amounts = described(ahead[0].resources, ahead[0].constraints)
-        first = f"{ahead[0].label} ({amounts})"
-        return f". Ahead of it in line: {first}{others}"
+        first = f"{ahead[0].label} ({ahead[0].described})"
+        return f"{holders}{hint}. Ahead of it in line: {first}{others}"
 
-    def _competes(
-        self, waiter: Waiter, resources: Resources, constraints: DeviceConstraints
-    ) -> bool:
-        both = waiter.resources.amounts.keys() & resources.amounts.keys()
+    def _competes(self, earlier: LeaseRequest, request: LeaseRequest) -> bool:
+        both = earlier.resources.amounts.keys() & request.resources.amounts.keys()
         overlaps = any(
             name not in self.ledger.pools
             or self.ledger.pools[name].resolver.may_overlap(
-                waiter.constraints, constraints
+                earlier.constraints, request.constraints
             )
             for name in both
         )
-        return overlaps and self.ledger.feasible(waiter.resources, waiter.constraints)
+        return overlaps and self.ledger.feasible(earlier.resources, earlier.constraints)
 
     def _serve(self) -> None:
         while granted := self._queue.serve():

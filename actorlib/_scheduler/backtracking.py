@@ -18,9 +18,7 @@ class Problem(Protocol[C]):
     """A problem that is solved choice by choice, and keeps its current choices."""
 
     @property
-    def is_solved(self) -> bool:
-        """Whether the current choices are a solution."""
-        ...
+    def is_solved(self) -> bool: ...
 
     @property
     def is_given_up(self) -> bool:
@@ -35,13 +33,9 @@ class Problem(Protocol[C]):
         """Yields the possible choices, the best first."""
         ...
 
-    def make(self, choice: C) -> None:
-        """Makes a choice."""
-        ...
+    def make(self, choice: C) -> None: ...
 
-    def undo(self, choice: C) -> None:
-        """Undoes the last choice."""
-        ...
+    def undo(self, choice: C) -> None: ...
 
 
 def solutions(problem: Problem[C], seen: set[Hashable]) -> Generator[list[C]]:

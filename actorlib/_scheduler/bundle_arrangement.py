@@ -57,42 +57,32 @@ _REMEMBERED = 64
 """The number of requests for which the arrangement on idle devices is remembered."""
 
 
+Mixture = Counter["DeviceModel"]
+"""Models, each with a number of devices."""
+
+Placement = dict[int, list[int]]
+"""The devices of each bundle that requests the kind, by its number; ascending."""
+
+
 class Arrangement(NamedTuple):
     """The outcome of a search for the devices of all bundles.
 
     Attributes:
-        devices: Ascending indices for each bundle: empty if it requests none of the
-            kind. None if the search found no arrangement.
-        is_certain: If ``devices`` is None: whether there is certainly no arrangement.
+        placement: The devices; None if the search found no arrangement.
+        is_certain: If ``placement`` is None: whether there is certainly no arrangement.
     """
 
-    devices: list[list[int]] | None
+    placement: Placement | None
     is_certain: bool = True
 
 
-Mixture = Counter["DeviceModel"]
-"""Models, each with a number of devices."""
-
-_Placement = dict[int, list[int]]
-"""The devices of each bundle, by its number."""
-
-
-class _Outcome(NamedTuple):
-    """As ``Arrangement``, for the bundles that request the kind."""
-
-    placement: _Placement | None
-    is_certain: bool = True
-
-
-_NOWHERE = _Outcome(None)
-_GIVEN_UP = _Outcome(None, is_certain=False)
+_NOWHERE = Arrangement(None)
+_GIVEN_UP = Arrangement(None, is_certain=False)
 
 
 @final
 class BundleArranger:
     """Arranges the bundles of groups on the devices of one kind."""
-
-    __slots__ = ("_idle", "_resolver")
 
     def __init__(self, resolver: ConstraintResolver) -> None:
         self._resolver = resolver
@@ -111,31 +101,23 @@ class BundleArranger:
     def arrange(self, request: BundleRequest, free: Mapping[int, int]) -> Arrangement:
         """Chooses the devices of each bundle.
 
-        Args:
-            request: The bundles and their strategy.
-            free: The free units of the usable devices, by index.
+        ``free`` contains the free units of the usable devices, by index.
         """
         resolver = self._resolver
         amounts = request.units(resolver.kind.name)
         if any(resolver.kind.fault(units) for units in amounts):
-            return Arrangement(None)
+            return _NOWHERE
         parts = _parts(resolver, request)
         if sum(amounts) > sum(free.values()):
-            return Arrangement(None)
+            return _NOWHERE
         if request.strategy == STRICT_PACK:
             packed = BundleRequest(
                 request.bundles, PACK, request.models, request.gpu_memory
             )
             idle = self.when_idle(packed)
-            outcome = _pack_strictly(resolver, idle, parts, free)
-        else:
-            share = _SHARES.get(request.strategy, _spread)
-            outcome = _place(resolver, parts, free, share, SearchBudget())
-        placement = outcome.placement
-        if placement is None:
-            return Arrangement(None, outcome.is_certain)
-        devices = [placement.get(number, []) for number in range(len(amounts))]
-        return Arrangement(devices)
+            return _pack_strictly(resolver, idle, parts, free)
+        share = _SHARES.get(request.strategy, _spread)
+        return _place(resolver, parts, free, share, SearchBudget())
 
 
 def _parts(resolver: ConstraintResolver, request: BundleRequest) -> list[BundleShare]:
@@ -182,7 +164,7 @@ def _place(
     free: Mapping[int, int],
     share: _Share,
     budget: SearchBudget,
-) -> _Outcome:
+) -> Arrangement:
     """Places bundles of several devices first; the others share the rest."""
     large = [part for part in parts if part.units > UNITS]
     small = [part for part in parts if part.units <= UNITS]
@@ -195,12 +177,12 @@ def _place(
         outcome = (
             share(_SharedBundles(resolver, small, rest, whole, budget))
             if small
-            else _Outcome({})
+            else Arrangement({})
         )
         if outcome.placement is not None:
-            return _Outcome({**chosen, **outcome.placement})
+            return Arrangement({**chosen, **outcome.placement})
         is_certain &= outcome.is_certain
-    return _Outcome(None, is_certain)
+    return Arrangement(None, is_certain)
 
 
 # Bundles of several devices.
@@ -210,7 +192,7 @@ def _choose_whole(
     resolver: ConstraintResolver,
     large: Sequence[BundleShare],
     free: Mapping[int, int],
-) -> Iterator[_Placement]:
+) -> Iterator[Placement]:
     """Yields the devices of bundles, once for each mixture of remaining models."""
     if not large:
         yield {}
@@ -314,48 +296,50 @@ class _SharedBundles(NamedTuple):
         return Packing(self.parts, self.free, rank, self.budget)
 
 
-_Share = Callable[[_SharedBundles], _Outcome]
+_Share = Callable[[_SharedBundles], Arrangement]
 
 
-def _fit(shared: _SharedBundles) -> _Outcome:
+def _fit(shared: _SharedBundles) -> Arrangement:
     packing = shared.packing()
-    return _Outcome(packing.run(), packing.is_certain)
+    return Arrangement(packing.run(), packing.is_certain)
 
 
-def _pack(shared: _SharedBundles) -> _Outcome:
+def _pack(shared: _SharedBundles) -> Arrangement:
     packing = shared.packing()
     first = packing.run()
     if first is None:
-        return _Outcome(None, packing.is_certain)
-    for opens in range(packing.fewest, len(_used(first))):
+        return Arrangement(None, packing.is_certain)
+    for opens in range(packing.fewest, len(used_devices(first))):
         fewer = packing.run(opens)
         if fewer is not None:
-            return _Outcome(fewer)
+            return Arrangement(fewer)
         if not packing.is_certain:
             break
-    return _Outcome(first)
+    return Arrangement(first)
 
 
-def _spread(shared: _SharedBundles) -> _Outcome:
+def _spread(shared: _SharedBundles) -> Arrangement:
     """Places as few bundles as possible on a device that another one is on."""
     parts, free = shared.parts, shared.free
     separate = match_devices(parts, free)
     if separate is not None:
-        return _Outcome(separate)
+        return Arrangement(separate)
     fit = _fit(shared)
     if fit.placement is None:
         return fit
     spreading = Spreading(parts, free)
     best = spreading.run() or fit.placement
-    for joins in range(max(1, len(parts) - len(free)), len(parts) - len(_used(best))):
+    for joins in range(
+        max(1, len(parts) - len(free)), len(parts) - len(used_devices(best))
+    ):
         better = spreading.run(joins)
         if better is not None:
-            return _Outcome(better)
-    return _Outcome(best)
+            return Arrangement(better)
+    return Arrangement(best)
 
 
-def _spread_strictly(shared: _SharedBundles) -> _Outcome:
-    return _Outcome(match_devices(shared.parts, shared.free))
+def _spread_strictly(shared: _SharedBundles) -> Arrangement:
+    return Arrangement(match_devices(shared.parts, shared.free))
 
 
 _SHARES: Mapping[str, _Share] = {PACK: _pack, STRICT_SPREAD: _spread_strictly}
@@ -369,20 +353,22 @@ def _pack_strictly(
     idle: Arrangement,
     parts: Sequence[BundleShare],
     free: Mapping[int, int],
-) -> _Outcome:
+) -> Arrangement:
     """Packs bundles on as few devices as they would need on the idle machine.
 
     ``idle`` is the packing on the idle machine.
     """
-    if idle.devices is None:
-        return _Outcome(None, idle.is_certain)
-    count = len({index for devices in idle.devices for index in devices})
+    if idle.placement is None:
+        return idle
+    count = len(used_devices(idle.placement))
     if count == 1:
         return _on_one(parts, free)
     budget = SearchBudget()
     if all(len(each) < count for each in _components(resolver, resolver.devices)):
         outcome = _place(resolver, parts, free, _pack, budget)
-        return outcome if len(_used(outcome.placement or {})) == count else _NOWHERE
+        return (
+            outcome if len(used_devices(outcome.placement or {})) == count else _NOWHERE
+        )
     total, is_certain = sum(part.units for part in parts), True
     least = min(min(part.units, UNITS) for part in parts)
     roomy = [resolver.devices[index] for index in sorted(free) if free[index] >= least]
@@ -396,10 +382,10 @@ def _pack_strictly(
         if outcome.placement is not None:
             return outcome
         is_certain &= outcome.is_certain
-    return _Outcome(None, is_certain)
+    return Arrangement(None, is_certain)
 
 
-def _on_one(parts: Sequence[BundleShare], free: Mapping[int, int]) -> _Outcome:
+def _on_one(parts: Sequence[BundleShare], free: Mapping[int, int]) -> Arrangement:
     rest = {
         index: free[index] - sum(part.units_on(index) for part in parts)
         for index in free
@@ -409,7 +395,7 @@ def _on_one(parts: Sequence[BundleShare], free: Mapping[int, int]) -> _Outcome:
     if not roomy:
         return _NOWHERE
     best = min(roomy, key=lambda index: (rest[index], index))
-    return _Outcome({part.number: [best] for part in parts})
+    return Arrangement({part.number: [best] for part in parts})
 
 
 def _related(
@@ -442,5 +428,5 @@ def _neighbours(
     }
 
 
-def _used(placement: _Placement) -> set[int]:
+def used_devices(placement: Placement) -> set[int]:
     return {index for devices in placement.values() for index in devices}

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
+from fractions import Fraction
 from itertools import accumulate, takewhile
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple, final
@@ -161,12 +162,7 @@ class Packing:
         scopes = {size.allowed for size in self._sizes}
         self._are_alike = self._are_uniform and len(scopes) == 1
         self._devices: dict[_EqualDevices, list[int]] = {}
-        sizes_of, units_of = self._sizes_by_scope(), self._units_by_device()
-        gain_of = self._gains()
-        for index in sorted(free, key=lambda index: (free[index], index)):
-            sizes, counts = sizes_of(index), units_of(index)
-            gain = gain_of(sizes, counts)
-            device_class = _EqualDevices(free[index] // self._unit, sizes, counts, gain)
+        for index, device_class in self._classified(free):
             self._devices.setdefault(device_class, []).append(index)
         self._free = free
         self._device_classes = list(self._devices)
@@ -179,59 +175,39 @@ class Packing:
         self._left = [len(indices) for indices in self._devices.values()]
         self._failed: set[Hashable] = set()
 
-    def _sizes_by_scope(self) -> Callable[[int], tuple[int, ...]]:
-        """Returns a function that maps a device to the sizes that it may take."""
+    def _classified(
+        self, free: Mapping[int, int]
+    ) -> Iterator[tuple[int, _EqualDevices]]:
+        """Yields each device with its class, the fullest first."""
         scopes = list(dict.fromkeys(size.allowed for size in self._sizes))
-        by_scopes: dict[tuple[bool, ...], tuple[int, ...]] = {}
-
-        def sizes(index: int) -> tuple[int, ...]:
-            within = tuple(scope is None or index in scope for scope in scopes)
-            if within not in by_scopes:
-                allowed = {s for s, has in zip(scopes, within, strict=True) if has}
-                by_scopes[within] = tuple(
-                    number
-                    for number, size in enumerate(self._sizes)
-                    if size.allowed in allowed
-                )
-            return by_scopes[within]
-
-        return sizes
-
-    def _units_by_device(self) -> Callable[[int], tuple[int, ...]]:
-        """Returns a function that maps a device to the units of each size there."""
-        usual = tuple(size.units for size in self._sizes)
-        if self._are_uniform:
-            return lambda _: usual
-
-        def units(index: int) -> tuple[int, ...]:
-            return tuple(
-                size.units
-                if size.on_device is None
-                else size.on_device.units.get(index, 0) // self._unit
-                for size in self._sizes
-            )
-
-        return units
-
-    def _gains(
-        self,
-    ) -> Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, int]]:
-        """Returns a function that computes ``_EqualDevices.gain``."""
+        sizes_within: dict[tuple[bool, ...], tuple[int, ...]] = {}
+        usual, gain = tuple(size.units for size in self._sizes), (1, 1)
         gains: dict[object, tuple[int, int]] = {}
+        for index in sorted(free, key=lambda index: (free[index], index)):
+            within = tuple(scope is None or index in scope for scope in scopes)
+            sizes = sizes_within.get(within)
+            if sizes is None:
+                allowed = {s for s, has in zip(scopes, within, strict=True) if has}
+                each = enumerate(self._sizes)
+                sizes = tuple(n for n, size in each if size.allowed in allowed)
+                sizes_within[within] = sizes
+            units = usual
+            if not self._are_uniform:
+                units = tuple(self._units_on(index, size) for size in self._sizes)
+                if (sizes, units) not in gains:
+                    gains[sizes, units] = self._gain(sizes, units)
+                gain = gains[sizes, units]
+            yield index, _EqualDevices(free[index] // self._unit, sizes, units, gain)
 
-        def gain(sizes: tuple[int, ...], units: tuple[int, ...]) -> tuple[int, int]:
-            if self._are_uniform or not sizes:
-                return 1, 1
-            if (sizes, units) not in gains:
-                most = 0, 1
-                for size in sizes:
-                    least, on_device = self._sizes[size].units, units[size]
-                    if least * most[1] > most[0] * on_device:
-                        most = least, on_device
-                gains[sizes, units] = most
-            return gains[sizes, units]
+    def _units_on(self, index: int, size: _BundleSize) -> int:
+        if size.on_device is None:
+            return size.units
+        return size.on_device.units.get(index, 0) // self._unit
 
-        return gain
+    def _gain(self, sizes: Iterable[int], units: Sequence[int]) -> tuple[int, int]:
+        """Computes ``_EqualDevices.gain``."""
+        ratios = [(self._sizes[size].units, units[size]) for size in sizes]
+        return max(ratios, key=lambda ratio: Fraction(*ratio), default=(1, 1))
 
     @property
     def fewest(self) -> int:
@@ -269,7 +245,8 @@ class Packing:
         unused = sorted((free, index) for index, free in self._free.items())
         placement: dict[int, list[int]] = {}
         for size, numbers in self._parts.items():
-            part = self._share(size)
+            units = size.units * self._unit
+            part = BundleShare(numbers[0], units, size.allowed, size.on_device)
             for number in numbers:
                 for devices in (used, unused):
                     at = _fullest(devices, part)
@@ -281,10 +258,6 @@ class Packing:
                 else:
                     return None
         return placement
-
-    def _share(self, size: _BundleSize) -> BundleShare:
-        number, units = self._parts[size][0], size.units * self._unit
-        return BundleShare(number, units, size.allowed, size.on_device)
 
     # Problem.
 

@@ -27,9 +27,8 @@ def match_devices(
 ) -> dict[int, list[int]] | None:
     """Assigns a separate device to each bundle, by number; None if there are too few.
 
-    Args:
-        parts: The bundles, each of at most one device.
-        free: The free units of the usable devices, by index.
+    Each bundle requests at most one device. ``free`` contains the free units of the
+    usable devices, by index.
     """
     if len(parts) > len(free):
         return None
@@ -81,9 +80,7 @@ class _Choice(NamedTuple):
 class Spreading:
     """Places bundle after bundle on the emptiest unused device; see Problem.
 
-    Args:
-        parts: The bundles, each of at most one device.
-        free: The free units of the usable devices, by index.
+    The arguments are those of ``match_devices``.
     """
 
     def __init__(self, parts: Sequence[BundleShare], free: Mapping[int, int]) -> None:

@@ -66,14 +66,7 @@ def divide_lease(request: BundleRequest, lease: Lease) -> tuple[Lease, ...]:
 
 @final
 class Bundles:
-    """Grants parts of a group to its members.
-
-    Args:
-        leases: The lease of each bundle.
-        pools: The pools of the ledger that granted them.
-    """
-
-    __slots__ = ("_free", "_free_units", "_held", "_pools", "leases")
+    """Grants parts of a group to its members."""
 
     def __init__(
         self, leases: Sequence[Lease], pools: Mapping[str, DevicePool]
@@ -91,21 +84,21 @@ class Bundles:
         return list(self._held.values())
 
     def free(self, index: int) -> Mapping[str, int]:
-        """Returns the free amounts of a bundle, by resource name."""
         return self._free[index]
 
     def serve(self, requests: Sequence[LeaseRequest]) -> list[tuple[int, Lease]]:
         """Grants every request that may be granted now.
 
-        Args:
-            requests: The waiting requests, in order of arrival.
+        ``requests`` are in order of arrival.
 
         Returns:
             The positions of the granted requests, and their leases.
         """
         usual, nested = _ReservedForWaiters(self), _ReservedForWaiters(self)
         granted: list[tuple[int, Lease]] = []
-        resumed_first = sorted(enumerate(requests), key=_is_not_resumed)
+        resumed_first = sorted(
+            enumerate(requests), key=lambda each: each[1].priority != Priority.RESUMED
+        )
         for place, request in resumed_first:
             reserved = usual if request.priority is Priority.USUAL else nested
             lease = self._grant(request, reserved)
@@ -302,10 +295,6 @@ class _ReservedForWaiters:
         total = self._bundles.leases[key[0]].amounts[key[1]]
         leases = self._bundles.held(*key)
         return delays_no_waiter(total, leases, self._waiting[key], amount)
-
-
-def _is_not_resumed(each: tuple[int, LeaseRequest]) -> bool:
-    return each[1].priority is not Priority.RESUMED
 
 
 def _units_by_device(lease: Lease) -> dict[tuple[str, int], int]:

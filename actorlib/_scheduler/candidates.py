@@ -49,16 +49,10 @@ class Candidates(NamedTuple):
 class Reserved(Collection[int]):
     """A set of device indices reserved for waiters, by model where that is possible.
 
-    Args:
-        by_model: The indices of the devices of each model.
-        model_of: The model of each device.
-
     Attributes:
         models: The models of which all devices are reserved.
         indices: Single devices, of any model.
     """
-
-    __slots__ = ("_by_model", "_left", "_model_of", "indices", "models")
 
     def __init__(
         self,
@@ -99,7 +93,6 @@ class Reserved(Collection[int]):
                 self.models.add(model)
 
     def covers(self, candidates: Candidates) -> bool:
-        """Whether all candidates of a request are reserved."""
         return candidates.models <= self.models and all(
             i in self for i in candidates.indices
         )
@@ -112,9 +105,7 @@ NONE_RESERVED: frozenset[int] = frozenset()
 class ConstraintResolver:
     """Resolves constraints to devices of one kind, whatever is free of them.
 
-    Args:
-        kind: The kind.
-        devices: In index order, numbered from 0.
+    ``devices`` are in index order, numbered from 0.
 
     Attributes:
         has_links: Whether any device is linked to others.
@@ -124,16 +115,6 @@ class ConstraintResolver:
         memory: The smallest memory of the devices of each model, in bytes; models whose
             memory is unknown are left out.
     """
-
-    __slots__ = (
-        "_linked_to",
-        "by_model",
-        "devices",
-        "has_links",
-        "kind",
-        "memory",
-        "model_of",
-    )
 
     def __init__(self, kind: Kind, devices: Sequence[Device]) -> None:
         self.kind = kind

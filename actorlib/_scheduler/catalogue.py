@@ -16,6 +16,7 @@ from actorlib._options.resources import GPU_MEMORY, Resources, add
 from actorlib._scheduler.explain import describe_devices
 from actorlib._scheduler.request import (
     ANYWHERE,
+    TYPE_PREFIX,
     BundleRequest,
     DeviceConstraints,
     DeviceModel,
@@ -23,17 +24,15 @@ from actorlib._scheduler.request import (
     model_of,
     units_for,
 )
-from actorlib.accelerators.types import canonical, matcher
+from actorlib.accelerators.type_names import canonical, matcher
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from actorlib._options.actor_options import ActorOptions
+    from actorlib._scheduler.request import LeaseRequest
     from actorlib.accelerators.base import Device
-
-TYPE_PREFIX = "accelerator_type:"
-"""The prefix of a machine's resource for each type of accelerator, as in Ray."""
 
 _TYPE_UNITS = 10
 """The amount that an actor with ``accelerator_type`` holds of it: 0.001, as in Ray."""
@@ -47,11 +46,7 @@ class Demand(NamedTuple):
 
 
 def type_names(devices: Mapping[str, Sequence[Device]]) -> list[str]:
-    """Names the resources for the types of a machine's devices.
-
-    Args:
-        devices: The devices, by kind.
-    """
+    """Names the resources for the types of a machine's devices."""
     every = (device.type for listed in devices.values() for device in listed)
     return [f"{TYPE_PREFIX}{name}" for name in dict.fromkeys(every) if name]
 
@@ -60,9 +55,7 @@ def type_names(devices: Mapping[str, Sequence[Device]]) -> list[str]:
 class Catalogue:
     """Resolves the names of a machine's types and devices.
 
-    Args:
-        devices: The devices of the machine, by kind.
-        declared: The resources that the user has declared.
+    ``declared`` contains the resources that the user has declared.
     """
 
     def __init__(
@@ -151,9 +144,7 @@ class Catalogue:
         Bytes that no model here has are requested as a whole device: the ledger does
         not grant them, and ``explain`` describes why.
 
-        Args:
-            resources: The requested amounts, with bytes.
-            models: The allowed models; empty or None for all.
+        ``models`` are the allowed ones; empty or None for all.
         """
         amounts = dict(resources.amounts)
         nbytes, units = amounts.pop(GPU_MEMORY), amounts.get(GPU.name, 0)
@@ -193,7 +184,7 @@ class Catalogue:
         request = BundleRequest(named, strategy, models, gpu_memory)
         return Demand(Resources.of(total), DeviceConstraints(bundles=request))
 
-    def refusal(self, label: str, resources: Resources) -> str | None:
+    def refusal(self, request: LeaseRequest) -> str | None:
         """Explains why a request for an unknown type can never be granted.
 
         Returns:
@@ -202,13 +193,13 @@ class Catalogue:
         here = {*self._declared, *(model.type for model in self._models)}
         unknown = [
             name.removeprefix(TYPE_PREFIX)
-            for name in resources.amounts
+            for name in request.resources.amounts
             if name.startswith(TYPE_PREFIX)
             and name.removeprefix(TYPE_PREFIX) not in here
         ]
         if not unknown:
             return None
-        request = f"{label} asks accelerator_type={unknown[0]!r}"
+        asks = f"{request.label} asks accelerator_type={unknown[0]!r}"
         counts = Counter(
             device.type
             for listed in self._devices.values()
@@ -216,23 +207,12 @@ class Catalogue:
             if device.type
         ) + Counter(self._declared)
         if not counts:
-            return f"{request}; no device of this machine is of a known type"
+            return f"{asks}; no device of this machine is of a known type"
         upper = {name.upper(): name for name in counts}
         close = closest_names(unknown[0].upper(), upper)
         hint = f" Did you mean {upper[close[0]]!r}?" if close else ""
         types = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        return f"{request}; this machine has {types}.{hint}"
-
-    @staticmethod
-    def untyped(resources: Resources) -> Resources:
-        """Removes the resources of types from a request inside a bundle.
-
-        The devices of the bundle already have a type.
-        """
-        if not any(name.startswith(TYPE_PREFIX) for name in resources.amounts):
-            return resources
-        rest = resources.amounts.items()
-        return Resources.of({n: a for n, a in rest if not n.startswith(TYPE_PREFIX)})
+        return f"{asks}; this machine has {types}.{hint}"
 
     def _type_of(self, spelling: str) -> tuple[str, frozenset[DeviceModel]]:
         """Returns the type that a user means, and its models.

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import UNITS
 from actorlib._options.resources import format_amount
-from actorlib._scheduler.bundle_arrangement import BundleArranger
+from actorlib._scheduler.bundle_arrangement import BundleArranger, used_devices
 from actorlib._scheduler.candidates import (
     NONE_RESERVED,
     ConstraintResolver,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 
     from actorlib._options.kinds import Kind
+    from actorlib._scheduler.bundle_arrangement import Placement
     from actorlib._scheduler.request import BundleRequest
     from actorlib.accelerators.base import Device
 
@@ -57,10 +58,6 @@ def listed(texts: Iterable[str], count: int) -> str:
 class DevicePool:
     """Keeps the free units of every device of one kind, and hands out shares of them.
 
-    Args:
-        kind: The kind.
-        devices: In index order, numbered from 0.
-
     Attributes:
         resolver: Resolves constraints to these devices.
         arranger: Arranges the bundles of groups on them.
@@ -68,17 +65,6 @@ class DevicePool:
     Raises:
         ValueError: The devices are not numbered 0, 1, 2, ...
     """
-
-    __slots__ = (
-        "_buckets",
-        "_buckets_of",
-        "_free",
-        "_only_buckets",
-        "arranger",
-        "devices",
-        "kind",
-        "resolver",
-    )
 
     def __init__(self, kind: Kind, devices: Sequence[Device]) -> None:
         if any(device.index != place for place, device in enumerate(devices)):
@@ -119,7 +105,7 @@ class DevicePool:
         """
         if constraints.bundles is not None:
             bundles = self._arrange(constraints.bundles, reserved)
-            return None if bundles is None else sorted({i for b in bundles for i in b})
+            return None if bundles is None else sorted(used_devices(bundles))
         if self.kind.fault(units):
             return None
         ranked = None if constraints is ANYWHERE else self.resolver.ranked(constraints)
@@ -179,7 +165,7 @@ class DevicePool:
     def could_fit(self, units: int, constraints: DeviceConstraints = ANYWHERE) -> bool:
         """Whether :meth:`take` would find room on idle devices."""
         if constraints.bundles is not None:
-            return self.arranger.when_idle(constraints.bundles).devices is not None
+            return self.arranger.when_idle(constraints.bundles).placement is not None
         return not self.kind.fault(units) and self.resolver.could_fit(
             units, constraints
         )
@@ -188,7 +174,7 @@ class DevicePool:
         """Whether a request certainly finds no room on idle devices."""
         if constraints.bundles is not None:
             idle = self.arranger.when_idle(constraints.bundles)
-            return idle.devices is None and idle.is_certain
+            return idle.placement is None and idle.is_certain
         return not self.could_fit(units, constraints)
 
     def choose_within(
@@ -230,13 +216,17 @@ class DevicePool:
         """Whether a request finds room in the given free units, by index."""
         if constraints.bundles is not None:
             usable = {index: units for index, units in free.items() if units}
-            return (
-                self.arranger.arrange(constraints.bundles, usable).devices is not None
-            )
+            arrangement = self.arranger.arrange(constraints.bundles, usable)
+            return arrangement.placement is not None
         return self.choose_within(units, free, constraints) is not None
 
     def free(self, device: Device) -> int:
         return self._free[device.index]
+
+    def allowed(self, constraints: DeviceConstraints) -> list[Device]:
+        """Lists the devices that a request may get at all."""
+        allowed = self.resolver.allowed(constraints)
+        return [d for d in self.devices if allowed is None or d.index in allowed]
 
     @property
     def free_units(self) -> int:
@@ -272,7 +262,8 @@ class DevicePool:
         if best is None:
             return None
         if units == UNITS and self.kind.aligned:
-            return self._best_set(1, self._wholly_free(constraints, MAX_CONSIDERED))
+            free_devices = self._wholly_free(constraints, MAX_CONSIDERED)
+            return next(self.resolver.sets(1, free_devices), None)
         return [best[1]]
 
     def _choose_several(
@@ -292,7 +283,7 @@ class DevicePool:
         if has_links or self.kind.aligned:
             wanted = max(count, MAX_CONSIDERED)
         free = self._wholly_free(constraints, wanted, with_parts=False)
-        return self._best_set(count, free)
+        return next(self.resolver.sets(count, free), None)
 
     def _wholly_free(
         self, constraints: DeviceConstraints, count: int, *, with_parts: bool = True
@@ -304,10 +295,6 @@ class DevicePool:
             if with_parts or not model.is_part
             for index in self._buckets[model].first(UNITS, count)
         )
-
-    def _best_set(self, count: int, free: Sequence[int]) -> list[int] | None:
-        """Returns ``count`` of the free devices: of one model, else of one family."""
-        return next(self.resolver.sets(count, free), None)
 
     # Choosing among a few.
 
@@ -321,7 +308,8 @@ class DevicePool:
         if units > UNITS:
             count = units // UNITS
             whole = self.resolver.without_parts(count, usable, constraints)
-            return self._best_set(count, [i for i in whole if free[i] == UNITS])
+            sets = self.resolver.sets(count, [i for i in whole if free[i] == UNITS])
+            return next(sets, None)
         # Without bytes the models do not matter: a group may have thousands of devices.
         in_bytes = self.resolver.nbytes(constraints) > 0
         rest = {
@@ -348,16 +336,16 @@ class DevicePool:
         if bundles is None:
             return None
         name = self.kind.name
-        each = zip(bundles, request.units(name), request.nbytes(name), strict=True)
+        each = zip(request.units(name), request.nbytes(name), strict=True)
         return tuple(
             share
-            for chosen, units, nbytes in each
-            for share in self._take_units(chosen, units, nbytes)
+            for number, (units, nbytes) in enumerate(each)
+            for share in self._take_units(bundles.get(number, ()), units, nbytes)
         )
 
     def _arrange(
         self, request: BundleRequest, reserved: Collection[int]
-    ) -> list[list[int]] | None:
+    ) -> Placement | None:
         """Returns the devices of each bundle, or None if they do not fit."""
         free = {
             index: units
@@ -365,8 +353,8 @@ class DevicePool:
             if units and index not in reserved
         }
         if sum(free.values()) == UNITS * len(self.devices):
-            return self.arranger.when_idle(request).devices
-        return self.arranger.arrange(request, free).devices
+            return self.arranger.when_idle(request).placement
+        return self.arranger.arrange(request, free).placement
 
     # Taking and giving.
 

@@ -28,13 +28,7 @@ from actorlib._options.resources import (
     format_named,
 )
 from actorlib._scheduler.device_pool import LISTED, listed
-from actorlib._scheduler.request import (
-    ANYWHERE,
-    DeviceConstraints,
-    Unfit,
-    described,
-    units_for,
-)
+from actorlib._scheduler.request import DeviceConstraints, Unfit, units_for
 from actorlib.accelerators.base import Share
 
 if TYPE_CHECKING:
@@ -47,23 +41,16 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Device, Lease
 
 
-def refusal(
-    ledger: Ledger,
-    label: str,
-    resources: Resources,
-    constraints: DeviceConstraints = ANYWHERE,
-) -> str:
-    """Explains why a request can never be granted, and what to do.
-
-    ``label`` names the caller, for example a class.
-    """
+def refusal(ledger: Ledger, request: LeaseRequest) -> str:
+    """Explains why a request can never be granted, and what to do."""
+    label, resources, constraints, *_ = request
     lacking = ledger.infeasible_part(resources, constraints)
     if constraints.gpu_memory and GPU.name in lacking:
         fault = _memory_fault(ledger, constraints)
         if fault:
             return f"{label} {fault}"
     if len(lacking) > len(ledger.infeasible_part(resources)):
-        return _why_excluded(ledger, label, lacking, constraints)
+        return _why_excluded(ledger, request, lacking)
     amounts = ledger.capacity.amounts
     for name, amount in lacking.items():
         fault = ledger.pools[name].kind.fault(amount) if name in ledger.pools else ""
@@ -103,8 +90,7 @@ def _memory_fault(ledger: Ledger, constraints: DeviceConstraints) -> str:
             "init(num_gpus=1, device_memory={'GPU': '24GiB'})."
         )
     without_bytes = replace(constraints, gpu_memory=0)
-    allowed = pool.resolver.allowed(without_bytes)
-    gpus = [d for d in pool.devices if allowed is None or d.index in allowed]
+    gpus = pool.allowed(without_bytes)
     sized = [device for device in gpus if device.memory]
     largest = max(sized, key=lambda device: device.memory or 0, default=None)
     if not gpus or (
@@ -129,40 +115,40 @@ def _memory_fault(ledger: Ledger, constraints: DeviceConstraints) -> str:
     )
 
 
-def shortage(
-    ledger: Ledger,
-    label: str,
-    resources: Resources,
-    constraints: DeviceConstraints = ANYWHERE,
-) -> str:
+def shortage(ledger: Ledger, request: LeaseRequest) -> str:
     """Explains why a request is not granted now: what it lacks, and what is free."""
+    _, resources, constraints, *_ = request
     if not ledger.feasible(resources, constraints):
-        return refusal(ledger, label, resources, constraints)
+        return refusal(ledger, request)
     lacking = ledger.lacking(resources, constraints)
     if not lacking:
-        text = described(resources, constraints)
-        return f"{label} asks {text}{_describe(constraints)}; that is free"
+        return f"{_asks(request)}, which is free"
     each = ", ".join(
         _short(ledger, n, amount, constraints) for n, amount in lacking.items()
     )
-    text = described(Resources(lacking), constraints)
-    return f"{label} asks {text}{_describe(constraints)}; {each}"
+    return f"{_asks(request, lacking)}; {each}"
+
+
+def _asks(request: LeaseRequest, lacking: Mapping[str, int] | None = None) -> str:
+    """Describes a request with its constraints, or the part that it lacks."""
+    if lacking is not None:
+        request = request._replace(resources=Resources(lacking))
+    constraints = request.constraints
+    if not request.is_of_type:
+        constraints = replace(constraints, models=None)
+    return f"{request.label} asks {request.amounts}{_describe(constraints)}"
 
 
 def held_by(
-    ledger: Ledger,
-    resources: Resources,
-    constraints: DeviceConstraints,
-    holder_names: Mapping[int, str],
+    ledger: Ledger, request: LeaseRequest, holder_names: Mapping[int, str]
 ) -> str:
     """Names the holders of what a request lacks now, to end a sentence.
 
     ``holder_names`` contains the names of the holders, by the ids of the lease objects.
     Empty if there are none.
     """
-    if ledger.infeasible_part(resources, constraints):
-        return ""
-    lacking = ledger.lacking(resources, constraints)
+    constraints = request.constraints
+    lacking = ledger.lacking(request.resources, constraints)
     allowed_by_kind = {
         n: ledger.pools[n].resolver.allowed(constraints)
         for n in lacking
@@ -196,25 +182,15 @@ def _amount_of(
     )
 
 
-def preview(
-    ledger: Ledger,
-    label: str,
-    resources: Resources,
-    constraints: DeviceConstraints,
-    lease: Lease | None,
-) -> str:
+def preview(ledger: Ledger, request: LeaseRequest, lease: Lease | None) -> str:
     """Describes where a request would be placed now, or why it would wait.
 
-    Args:
-        ledger: The ledger.
-        label: The name of the caller, for example a class.
-        resources: The amounts.
-        constraints: The constraints on the devices.
-        lease: The lease that it would get now, or None if it would wait.
+    ``lease`` is the one that it would get now, or None if it would wait.
 
     Returns:
         A sentence, and below it a line for each device of the requested kinds.
     """
+    _, resources, constraints, *_ = request
     shares = lease.shares if lease is not None else ()
     chosen = [share.device for share in shares]
     if lease is not None:
@@ -223,10 +199,9 @@ def preview(
             units = {s.device.kind: s.units for s in shares}[GPU.name]
             where = f"{where}, and hold {format_amount(GPU.name, units)} of it"
         outcome = f"go to {where}" if chosen else "be placed now"
-        text = described(resources, constraints)
-        head = f"{label} asks {text}{_describe(constraints)}; it would {outcome}"
+        head = f"{_asks(request)}; it would {outcome}"
     else:
-        head = shortage(ledger, label, resources, constraints)
+        head = shortage(ledger, request)
     lines = [
         line
         for name, amount in resources.amounts.items()
@@ -262,17 +237,15 @@ def describe_devices(devices: Collection[Device]) -> str:
 
 
 def _why_excluded(
-    ledger: Ledger, label: str, lacking: dict[str, int], constraints: DeviceConstraints
+    ledger: Ledger, request: LeaseRequest, lacking: dict[str, int]
 ) -> str:
+    constraints = request.constraints
     unconstrained = ledger.infeasible_part(Resources(lacking))
     kind = next(name for name in lacking if name not in unconstrained)
-    pool = ledger.pools[kind]
-    allowed = pool.resolver.allowed(constraints)
-    usable = [d for d in pool.devices if allowed is None or d.index in allowed]
+    usable = ledger.pools[kind].allowed(constraints)
     devices = describe_devices(usable) if usable else "no device"
-    text = described(Resources(lacking), constraints)
     return (
-        f"{label} asks {text}{_describe(constraints)}; of this machine's "
+        f"{_asks(request, lacking)}; of this machine's "
         f"{_inventory(ledger, kind)} that leaves {devices}.{_why_unfit(constraints)}"
         f"{_not_offered(ledger, [kind])} Ask for less, or for other devices."
     )
@@ -292,11 +265,8 @@ def _why_unfit(constraints: DeviceConstraints) -> str:
 
 def _describe(constraints: DeviceConstraints) -> str:
     parts: list[str] = []
-    if constraints.models is not None:
-        types = sorted(
-            {model.type or model.model or model.family for model in constraints.models}
-        )
-        parts.append(f"of type {' or '.join(types)}")
+    if types := constraints.type_names:
+        parts.append(f"of type {types}")
     if constraints.only is not None:
         parts.append(f"on {name_devices(constraints.only)}")
     if constraints.near is not None:
@@ -342,8 +312,7 @@ def _short(
         return f"all of {name}={total} is taken"
     if pool is None:
         return f"{format_named(name, free)} of {total} is free"
-    allowed = pool.resolver.allowed(constraints)
-    usable = [d for d in pool.devices if allowed is None or d.index in allowed]
+    usable = pool.allowed(constraints)
     if amount > UNITS:
         whole = max(
             Counter(
@@ -360,7 +329,8 @@ def _short(
         return f"nothing of that is free (free: {pool.state()})"
     slice_ = f"{format_named(name, pool.free(most))} on device {most.id}"
     if constraints.gpu_memory and name == GPU.name:
-        largest = max((Share(d, pool.free(d)) for d in usable), key=_most_bytes)
+        shares = [Share(device, pool.free(device)) for device in usable]
+        largest = max(shares, key=lambda s: (s.nbytes or 0, -s.device.index))
         part = _part(largest.device, largest.units)
         slice_ = f"{name}={part} on device {largest.device.id}"
     each = _on_each_model(amount, constraints.gpu_memory, usable)
@@ -370,10 +340,7 @@ def _short(
 def _on_each_model(amount: int, nbytes: int, devices: Iterable[Device]) -> str:
     """Describes the units that bytes need on cards of several sizes.
 
-    Args:
-        amount: The units on the largest card.
-        nbytes: The bytes; 0 if none are requested.
-        devices: The cards that may be granted.
+    ``amount`` is the units on the largest card.
 
     Returns:
         Empty if the units are the same on all.
@@ -423,10 +390,6 @@ def _verdicts(
         yield f"  and {len(pool.devices) - LISTED} more"
 
 
-def _most_bytes(share: Share) -> tuple[int, int]:
-    return share.nbytes or 0, -share.device.index
-
-
 def _model(device: Device) -> str:
     return "logical" if device.logical else device.model or device.family
 
@@ -444,26 +407,25 @@ _UNSURE = (
 )
 
 
-def group_refusal(
-    ledger: Ledger, label: str, resources: Resources, constraints: DeviceConstraints
-) -> str | None:
+def group_refusal(ledger: Ledger, request: LeaseRequest) -> str | None:
     """Explains why a group can never be reserved, and what to do; None if it can.
 
-    ``resources`` is the sum of its bundles; ``constraints`` contain the bundles.
+    The request is for the sum of its bundles, which are among the constraints.
     """
+    label, resources, constraints, *_ = request
     lacking = ledger.infeasible_part(resources, constraints)
-    if not lacking or constraints.bundles is None:
+    bundles = constraints.bundles
+    if not lacking or bundles is None:
         return None
     amounts = ledger.capacity.amounts
     short = {n: a for n, a in lacking.items() if a > amounts.get(n, 0)}
-    request = constraints.bundles
     for place, (models, nbytes) in enumerate(
-        zip(request.models, request.gpu_memory, strict=True)
+        zip(bundles.models, bundles.gpu_memory, strict=True)
     ):
         alone = DeviceConstraints(models=models, gpu_memory=nbytes)
         if nbytes and (fault := _memory_fault(ledger, alone)):
             return f"{label} can never be reserved: bundle {place} {fault}"
-    head = f"{label} asks {_list_bundles(request)}"
+    head = f"{label} asks {_list_bundles(bundles)}"
     if short:
         has = ", ".join(format_named(name, amounts.get(name, 0)) for name in short)
         return (
@@ -473,7 +435,7 @@ def group_refusal(
     name = next(iter(lacking))
     devices = describe_devices(ledger.pools[name].devices)
     has = f"{format_named(name, amounts[name])} ({devices})"
-    strategy = request.strategy
+    strategy = bundles.strategy
     obstacle, advice = "on which they do not fit", "Ask for less"
     if strategy == STRICT_SPREAD:
         obstacle = "which is too few"
@@ -484,17 +446,15 @@ def group_refusal(
     )
 
 
-def group_shortage(
-    ledger: Ledger, label: str, resources: Resources, constraints: DeviceConstraints
-) -> str:
+def group_shortage(ledger: Ledger, request: LeaseRequest) -> str:
     """Explains why a group is not reserved now: what it lacks, and what is free."""
-    refusal_text = group_refusal(ledger, label, resources, constraints)
-    request = constraints.bundles
-    if refusal_text is not None or request is None:
+    label, resources, constraints, *_ = request
+    refusal_text, bundles = group_refusal(ledger, request), constraints.bundles
+    if refusal_text is not None or bundles is None:
         return refusal_text or label
     lacking = ledger.lacking(resources, constraints)
     if not lacking:
-        return f"{label} asks {_list_bundles(request)}; that is free"
+        return f"{label} asks {_list_bundles(bundles)}, which is free"
     unsure = "" if ledger.feasible(resources, constraints) else _UNSURE
     each: list[str] = []
     for name in lacking:
@@ -503,7 +463,7 @@ def group_shortage(
         devices = f" ({pool.state()})" if pool is not None else ""
         each.append(f"{format_named(name, ledger.free(name))} of {total}{devices}")
     return (
-        f"{label} asks {_list_bundles(request)} with strategy {request.strategy}; free "
+        f"{label} asks {_list_bundles(bundles)} with strategy {bundles.strategy}; free "
         f"is {', '.join(each)}{unsure}"
     )
 
@@ -513,11 +473,7 @@ def member_shortage(
 ) -> str:
     """Explains why a request inside a group is not granted now, with the holders.
 
-    Args:
-        label: The name of the group.
-        bundles: The bundles of the group.
-        request: The request.
-        holder_names: The names of the holders of leases, by the ids of the leases.
+    ``label`` is the name of the group.
     """
     every = range(len(bundles.leases))
     usable = every if request.bundle_index == ANY_BUNDLE else (request.bundle_index,)
@@ -539,7 +495,7 @@ def member_shortage(
         and (mine := {n: a for n, a in member.lease.amounts.items() if n in requested})
     ]
     return (
-        f"{request.label} asks {request.described} inside {label}; free there is "
+        f"{request.label} asks {request.amounts} inside {label}; free there is "
         f"{listed(each, len(each))}{describe_holders(holders)}"
     )
 
@@ -561,11 +517,11 @@ def member_refusal(label: str, request: LeaseRequest, leases: Sequence[Lease]) -
             len(shares),
         )
         return (
-            f"{request.label} asks {request.described} inside {label}, and {which} "
+            f"{request.label} asks {request.amounts} inside {label}, and {which} "
             f"{verb} {parts or 'no GPU'}: ask for less, or make the bundle larger"
         )
     return (
-        f"{request.label} asks {request.described} on devices that are not among "
+        f"{request.label} asks {request.amounts} on devices that are not among "
         f"those of {which} in {label}.{_why_unfit(request.constraints)} Ask for "
         "others, or for none"
     )
@@ -578,7 +534,7 @@ def _has_room(share: Share, request: LeaseRequest) -> bool:
     return share.units >= units and (share.nbytes or 0) >= nbytes
 
 
-def _list_bundles(request: BundleRequest) -> str:
-    first = "; ".join(request.described()[:LISTED])
-    more = len(request.bundles) - LISTED
+def _list_bundles(bundles: BundleRequest) -> str:
+    first = "; ".join(bundles.described()[:LISTED])
+    more = len(bundles.bundles) - LISTED
     return f"[{first}{f' and {more} more' if more > 0 else ''}]"

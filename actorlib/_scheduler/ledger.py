@@ -39,11 +39,8 @@ if TYPE_CHECKING:
 class Ledger:
     """Grants leases of a machine's resources, and takes them back.
 
-    Args:
-        capacity: The total amounts. Kinds of devices may be left out.
-        devices: By kind, each in index order, numbered from 0.
-        kinds: The kinds of devices, by name.
-        rejected: By kind, the devices that are present and may not be granted.
+    ``devices`` are in index order, numbered from 0. Kinds of devices may be left out of
+    the capacity.
 
     Attributes:
         capacity: The total amounts, devices included.
@@ -53,8 +50,6 @@ class Ledger:
     Raises:
         ValueError: The capacity and the devices differ in number.
     """
-
-    __slots__ = ("_free", "_leases", "_transient", "capacity", "pools", "rejected")
 
     def __init__(
         self,
@@ -97,10 +92,8 @@ class Ledger:
     ) -> Lease | None:
         """Grants a request if all of it is free, and nothing of it otherwise.
 
-        Args:
-            resources: The amounts.
-            constraints: The constraints on the devices.
-            reserved: By kind, the indices of devices that are reserved for others.
+        ``reserved`` contains, by kind, the indices of devices that are reserved for
+        others.
 
         Returns:
             A lease on exactly the requested amounts (for bytes of a GPU: on the units

@@ -22,7 +22,7 @@ from actorlib._scheduler.explain import (
     member_refusal,
     member_shortage,
 )
-from actorlib._scheduler.request import Priority
+from actorlib._scheduler.request import LeaseRequest, Priority
 from actorlib.exceptions import (
     ActorUnschedulableError,
     PlacementGroupAlreadyExistsError,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from actorlib._scheduler.admission import Admission
     from actorlib._scheduler.catalogue import Catalogue
     from actorlib._scheduler.long_waits import LongWaits
-    from actorlib._scheduler.request import DeviceConstraints, LeaseRequest
+    from actorlib._scheduler.request import DeviceConstraints
     from actorlib.accelerators.base import Lease
 
 
@@ -47,73 +47,49 @@ if TYPE_CHECKING:
 class Group:
     """One placement group, from its request until it is forgotten.
 
-    Args:
-        spec: The options of the group.
-        catalogue: Resolves the names of types and devices.
-        admission: Grants the lease.
-        loop: The owner's loop.
-        table: All groups of the runtime, including this one.
-        may_wait: Whether a group that can never be reserved waits for ever.
-
     Attributes:
         removal: The reason of its removal, or the empty string.
         members: Ends each actor inside, by id.
         infeasible: Why it can never be reserved; empty if it can, or may wait.
     """
 
-    def __init__(
-        self,
-        spec: GroupSpec,
-        catalogue: Catalogue,
-        admission: Admission,
-        loop: asyncio.AbstractEventLoop,
-        table: GroupTable,
-        *,
-        may_wait: bool,
-    ) -> None:
+    def __init__(self, spec: GroupSpec, table: GroupTable, priority: Priority) -> None:
         self.spec = spec
         self.removal = ""
         self.members: dict[ActorId, Callable[[str], None]] = {}
-        self._catalogue = catalogue
-        self._admission = admission
-        self._loop = loop
         self._table = table
-        self._ready = Notifier(loop)
-        self._removed = Notifier(loop)
+        self._admission = table.admission
+        self._ready = Notifier(table.loop)
+        self._removed = Notifier(table.loop)
         self._waiting: dict[asyncio.Future[Lease], LeaseRequest] = {}
         self._bundles: Bundles | None = None
         self._pending: asyncio.Future[Lease] | None = None
-        self._demand = catalogue.demand_of_group(spec.amounts, spec.strategy)
-        refusal = self._refusal()
-        self.infeasible = "" if may_wait else refusal
+        demand = table.catalogue.demand_of_group(spec.amounts, spec.strategy)
+        self._request = LeaseRequest(spec.label, *demand, priority)
+        self.infeasible = "" if table.may_wait else self._refusal()
 
     def _refusal(self) -> str:
-        label, (resources, constraints) = self.spec.label, self._demand
-        unknown = self._catalogue.refusal(label, resources)
-        ledger = self._admission.ledger
-        return unknown or group_refusal(ledger, label, resources, constraints) or ""
+        ledger, request = self._admission.ledger, self._request
+        unknown = self._table.catalogue.refusal(request)
+        return unknown or group_refusal(ledger, request) or ""
 
-    def begin(self, priority: Priority) -> None:
+    def begin(self) -> None:
         """Requests its lease, unless it can never be reserved."""
         if self.infeasible:
             return
-        pending = self._pending = self._admission.acquire(
-            self.spec.label, *self._demand, priority
-        )
+        pending = self._pending = self._admission.acquire(self._request)
         if pending.done():
             self._created(pending)
         else:
             pending.add_done_callback(self._created)
-            self._table.watch_wait(pending, self)
+            spec = self.spec
+            self._table.long_waits.add(pending, spec.id, self.explain, spec.label)
 
     def _created(self, pending: asyncio.Future[Lease]) -> None:
-        if (
-            self.removal
-            or pending.cancelled()
-            or self._demand.constraints.bundles is None
-        ):
+        bundles = self._request.constraints.bundles
+        if self.removal or pending.cancelled() or bundles is None:
             return
-        leases = divide_lease(self._demand.constraints.bundles, pending.result())
+        leases = divide_lease(bundles, pending.result())
         self._bundles = Bundles(leases, self._admission.ledger.pools)
         self._ready.notify()
         for waiting in list(self._waiting):
@@ -162,7 +138,7 @@ class Group:
 
     def acquire(self, request: LeaseRequest) -> asyncio.Future[Lease]:
         """Requests a part of a bundle: granted at once, or when its turn has come."""
-        pending: asyncio.Future[Lease] = self._loop.create_future()
+        pending: asyncio.Future[Lease] = self._table.loop.create_future()
         if self.infeasible:
             pending.set_exception(ActorUnschedulableError(self.infeasible))
             return pending
@@ -222,7 +198,6 @@ class Group:
         self._give_back()
 
     def preview(self, request: LeaseRequest) -> str:
-        """Explains whether a request would be granted now, or why not."""
         return self.refusal_of(request) or self.explain_member(request)
 
     def explain_member(self, request: LeaseRequest) -> str:
@@ -300,19 +275,17 @@ class Group:
     # Inspection.
 
     def explain(self) -> str:
-        label, demand = self.spec.label, self._demand
         if self.state == "PENDING":
-            admission, ledger = self._admission, self._admission.ledger
-            ahead = admission.ahead_of(*demand, self._pending)
-            short = group_shortage(ledger, label, *demand)
-            return self._refusal() or f"{short}{admission.held_by(*demand)}{ahead}"
+            others = self._admission.describe_others(self._request, self._pending)
+            short = group_shortage(self._admission.ledger, self._request)
+            return self._refusal() or f"{short}{others}"
         if self.error is not None:
             return str(self.error)
         devices = "; ".join(
             ", ".join(map(describe_share, lease.shares)) or "no device"
             for lease in (self._bundles.leases if self._bundles else ())
         )
-        return f"{label} is reserved; its bundles are on {devices}"
+        return f"{self.spec.label} is reserved; its bundles are on {devices}"
 
     def info(self) -> GroupInfo:
         spec, bundles = self.spec, self._bundles
@@ -347,16 +320,7 @@ class Group:
 
 @final
 class GroupTable:
-    """Keeps the placement groups of a runtime, and maps leases to groups.
-
-    Args:
-        catalogue: Resolves the names of types and devices.
-        admission: Grants the leases.
-        loop: The owner's loop.
-        may_wait: Whether groups that can never be reserved wait for ever.
-        long_waits: Reports long waits.
-        on_wait: Called when a request has to wait for a part of a group.
-    """
+    """Keeps the placement groups of a runtime, and maps leases to groups."""
 
     def __init__(
         self,
@@ -368,11 +332,11 @@ class GroupTable:
         *,
         may_wait: bool,
     ) -> None:
-        self._catalogue = catalogue
-        self._admission = admission
-        self._loop = loop
-        self._long_waits = long_waits
-        self._may_wait = may_wait
+        self.catalogue = catalogue
+        self.admission = admission
+        self.loop = loop
+        self.may_wait = may_wait
+        self.long_waits = long_waits
         self.on_wait = on_wait
         self._by_id: dict[GroupId, Group] = {}
         self._names: dict[str, Group] = {}
@@ -404,9 +368,7 @@ class GroupTable:
     def reserve(self, spec: GroupSpec, maker: int) -> Group:
         """Starts to reserve a group.
 
-        Args:
-            spec: The options of the group.
-            maker: 0 for the owner, otherwise the number of the worker's session.
+        ``maker`` is 0 for the owner, otherwise the number of the worker's session.
 
         Raises:
             PlacementGroupAlreadyExistsError: Another group has its name.
@@ -417,20 +379,13 @@ class GroupTable:
                 f"get_placement_group({spec.name!r}) gives it, "
                 "remove_placement_group() frees the name"
             )
-        group = Group(
-            spec,
-            self._catalogue,
-            self._admission,
-            self._loop,
-            self,
-            may_wait=self._may_wait,
-        )
+        group = Group(spec, self, Priority.NESTED if maker else Priority.USUAL)
         self._by_id[spec.id] = group
         if spec.name:
             self._names[spec.name] = group
         if maker and not spec.is_detached:
             self._made_by.setdefault(maker, set()).add(spec.id)
-        group.begin(Priority.NESTED if maker else Priority.USUAL)
+        group.begin()
         return group
 
     def remove(self, group: Group, reason: str) -> asyncio.Future[None]:
@@ -457,10 +412,6 @@ class GroupTable:
         maker = maker_of(number)
         self._made_by.get(maker, set()).discard(number)
 
-    def watch_wait(self, pending: asyncio.Future[Lease], group: Group) -> None:
-        """Has a waiting group reported after a while."""
-        self._long_waits.add(pending, group.spec.id, group.explain, group.spec.label)
-
     def note_lease(self, lease: Lease, group: Group) -> None:
         self._group_of_lease[id(lease)] = group
 
@@ -474,12 +425,7 @@ class GroupTable:
     def add_member(
         self, spec: GroupSpec, actor: ActorId, end: Callable[[str], None]
     ) -> str:
-        """Adds an actor to its group.
-
-        Args:
-            spec: The group.
-            actor: Its id.
-            end: Ends it, if the group is removed.
+        """Adds an actor to its group; ``end`` ends the actor, if the group is removed.
 
         Returns:
             An error text if the group was removed, otherwise the empty string.
@@ -491,7 +437,6 @@ class GroupTable:
         return ""
 
     def remove_member(self, spec: GroupSpec, actor: ActorId) -> None:
-        """Removes a dead actor that has given its lease back from its group."""
         group = self._by_id.get(spec.id)
         if group is not None:
             group.remove_member(actor)
@@ -510,11 +455,6 @@ class GroupTable:
         return group is not None
 
     def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
-        """Splits a member's lease: its amount of a resource, and the rest.
-
-        Raises:
-            LookupError: No member holds it.
-        """
         group = self._group_of_lease.pop(id(lease))
         parts = group.bundles.split(lease, name)
         self._group_of_lease.update((id(part), group) for part in parts)
@@ -524,11 +464,6 @@ class GroupTable:
         return self._group_of_lease[id(lease)].bundles.index_of(lease)
 
     def merge(self, lease: Lease, other: Lease) -> Lease:
-        """Merges two leases of a member.
-
-        Raises:
-            LookupError: No member holds one of them.
-        """
         group = self._group_of_lease.pop(id(lease))
         del self._group_of_lease[id(other)]
         merged = group.bundles.merge(lease, other)

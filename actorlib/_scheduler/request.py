@@ -20,14 +20,17 @@ from typing import TYPE_CHECKING, NamedTuple, final
 from actorlib._base.value import dataclass
 from actorlib._options.group_spec import ANY_BUNDLE
 from actorlib._options.kinds import GPU, UNITS
-from actorlib._options.resources import GPU_MEMORY, format_named
+from actorlib._options.resources import GPU_MEMORY, Resources, format_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from actorlib._options.group_spec import GroupSpec
-    from actorlib._options.resources import Resources
     from actorlib.accelerators.base import Device, Share
+
+
+TYPE_PREFIX = "accelerator_type:"
+"""The prefix of a machine's resource for each type of accelerator, as in Ray."""
 
 
 class DeviceModel(NamedTuple):
@@ -138,7 +141,7 @@ class BundleRequest:
 
     def described(self) -> list[str]:
         each = zip(self.bundles, self.gpu_memory, strict=True)
-        return [_described(bundle, nbytes) for bundle, nbytes in each]
+        return [_describe_amounts(bundle, nbytes) for bundle, nbytes in each]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BundleRequest) and self._key == other._key
@@ -192,6 +195,12 @@ class DeviceConstraints:
     gpu_memory: int = 0
 
     @property
+    def type_names(self) -> str:
+        """The names of the types of ``models``; empty for all models."""
+        names = {m.type or m.model or m.family for m in self.models or ()}
+        return " or ".join(sorted(names))
+
+    @property
     def excludes_devices(self) -> bool:
         return bool(self.apart or self.unfit)
 
@@ -205,19 +214,6 @@ class DeviceConstraints:
 
 
 ANYWHERE = DeviceConstraints()
-
-
-def described(resources: Resources, constraints: DeviceConstraints = ANYWHERE) -> str:
-    """Describes how much is requested: ``GPU=0.1257 (gpu_memory=10 GiB)``."""
-    return _described(resources, constraints.gpu_memory)
-
-
-def _described(resources: Resources, nbytes: int) -> str:
-    if not nbytes or GPU.name not in resources.amounts:
-        return str(resources)
-    texts = {n: format_named(n, amount) for n, amount in resources.amounts.items()}
-    texts[GPU.name] += f" ({format_named(GPU_MEMORY, nbytes)})"
-    return ", ".join(texts.values())
 
 
 class Priority(enum.Enum):
@@ -256,5 +252,39 @@ class LeaseRequest(NamedTuple):
     holder: str = ""
 
     @property
+    def is_of_type(self) -> bool:
+        """Whether it requests devices, and names the type of them."""
+        models = self.constraints.models or ()
+        return any(model.kind in self.resources.amounts for model in models)
+
+    @property
+    def amounts(self) -> str:
+        """How much is requested: ``GPU=0.1257 (gpu_memory=10 GiB)``."""
+        # The resource of a type repeats the type.
+        resources = untyped(self.resources) if self.is_of_type else self.resources
+        return _describe_amounts(resources, self.constraints.gpu_memory)
+
+    @property
     def described(self) -> str:
-        return described(self.resources, self.constraints)
+        """How much is requested, and of which type: ``GPU=1 of type A100``."""
+        types = self.constraints.type_names if self.is_of_type else ""
+        return f"{self.amounts} of type {types}" if types else self.amounts
+
+
+def untyped(resources: Resources) -> Resources:
+    """Removes the resources of types, which a bundle does not have.
+
+    The devices of the bundle already have a type.
+    """
+    if not any(name.startswith(TYPE_PREFIX) for name in resources.amounts):
+        return resources
+    rest = resources.amounts.items()
+    return Resources.of({n: a for n, a in rest if not n.startswith(TYPE_PREFIX)})
+
+
+def _describe_amounts(resources: Resources, nbytes: int) -> str:
+    if not nbytes or GPU.name not in resources.amounts:
+        return str(resources)
+    texts = {n: format_named(n, amount) for n, amount in resources.amounts.items()}
+    texts[GPU.name] += f" ({format_named(GPU_MEMORY, nbytes)})"
+    return ", ".join(texts.values())

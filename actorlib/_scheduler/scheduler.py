@@ -89,9 +89,8 @@ class Scheduler:
             machine can never grant waits for ever and delays no other (see
             :meth:`refusal`).
         """
-        label, resources, constraints, priority, *_ = request
         if request.group is None:
-            return self.admission.acquire(label, resources, constraints, priority)
+            return self.admission.acquire(request)
         group = self._group_of(request)
         if group is None:
             # The group was removed meanwhile: the actor is being ended.
@@ -134,11 +133,10 @@ class Scheduler:
         group = self._group_of(request)
         if group is not None:
             return group.infeasible or None
-        label, resources, constraints, *_ = request
+        _, resources, constraints, *_ = request
         if self.may_wait or self.ledger.feasible(resources, constraints):
             return None
-        unknown = self.catalogue.refusal(label, resources)
-        return unknown or refusal(self.ledger, label, resources, constraints)
+        return self.catalogue.refusal(request) or refusal(self.ledger, request)
 
     def explain(
         self, request: LeaseRequest, pending: asyncio.Future[Lease] | None
@@ -150,18 +148,15 @@ class Scheduler:
         group = self._group_of(request)
         if group is not None:
             return group.explain_member(request)
-        label, resources, constraints, *_ = request
-        unknown = self.catalogue.refusal(label, resources)
-        return unknown or self.admission.explain(label, resources, constraints, pending)
+        unknown = self.catalogue.refusal(request)
+        return unknown or self.admission.explain(request, pending)
 
     def preview(self, request: LeaseRequest) -> str:
         """Describes where a new request would be placed, or why it would wait."""
-        label, resources, constraints, *_ = request
         group = self._group_of(request)
         if group is not None:
             return group.preview(request)
-        unknown = self.catalogue.refusal(label, resources)
-        return unknown or self.admission.preview(label, resources, constraints)
+        return self.catalogue.refusal(request) or self.admission.preview(request)
 
     def devices(self) -> list[DeviceInfo]:
         """Lists the devices that may be granted, by kind, in index order."""

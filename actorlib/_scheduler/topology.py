@@ -28,9 +28,7 @@ MAX_CONSIDERED = 64
 def linked(count: int, free: Sequence[Device]) -> list[Device]:
     """Returns ``count`` free devices that have the most links among them.
 
-    Args:
-        count: At most the number of free devices.
-        free: In index order.
+    ``free`` is in index order, and has at least ``count`` devices.
 
     Returns:
         The devices in index order; the lowest ones if several sets are equal.
@@ -62,9 +60,7 @@ def aligned(count: int, free: Sequence[Device]) -> list[Device]:
 
     A single device is chosen where its neighbours are taken, so that runs stay whole.
 
-    Args:
-        count: At most the number of free devices.
-        free: In index order.
+    ``free`` is in index order, and has at least ``count`` devices.
 
     Returns:
         ``count`` devices in index order.
@@ -80,15 +76,16 @@ def aligned(count: int, free: Sequence[Device]) -> list[Device]:
     starts = [n for n in runs if not n % size] or runs
     start = min(starts, key=lambda n: (*_free_nearby(n, by_number), n), default=None)
     chosen = numbers[:count] if start is None else range(start, start + count)
-    return sorted((by_number[number] for number in chosen), key=_index)
+    return sorted(
+        (by_number[number] for number in chosen), key=lambda device: device.index
+    )
 
 
 def components(devices: Sequence[Device], *, by_number: bool) -> list[list[Device]]:
     """Splits devices into connected components.
 
-    Args:
-        devices: In index order.
-        by_number: Whether neighbours by number are connected, instead of linked ones.
+    ``devices`` are in index order. With ``by_number``, neighbours by number are
+    connected, instead of linked devices.
 
     Returns:
         Each component in index order; a device without neighbours is one component.
@@ -165,7 +162,3 @@ def _free_nearby(number: int, free: Collection[int]) -> tuple[int, ...]:
 
 def _number(device: Device) -> int:
     return int(device.id) if device.id.isdecimal() else device.index
-
-
-def _index(device: Device) -> int:
-    return device.index

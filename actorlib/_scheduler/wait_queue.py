@@ -43,48 +43,38 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, insort
 from collections import Counter, OrderedDict
-from dataclasses import replace
 from heapq import heappop, heappush, merge
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from actorlib._base.value import dataclass
 from actorlib._scheduler.overtaking import MAX_AMOUNTS, delays_no_waiter
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, Priority
+from actorlib._scheduler.request import Priority
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from actorlib._options.resources import Resources
-    from actorlib._scheduler.candidates import Candidates, Reserved
+    from actorlib._scheduler.candidates import Reserved
     from actorlib._scheduler.ledger import Ledger
+    from actorlib._scheduler.request import DeviceConstraints, LeaseRequest
     from actorlib.accelerators.base import Lease
 
 
 _arrival = attrgetter("number")
+_head = attrgetter("head")
 
 Amounts = frozenset[tuple[str, int]]
 """The amounts of a request, by name."""
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Waiter:
-    """A request in the queue; compared by identity.
-
-    Attributes:
-        number: The order of arrival.
-        label: The name of the actor or function, for messages.
-        resources: The amounts.
-        constraints: The constraints on the devices.
-        priority: Which waiters it may pass.
-    """
+    """A request in the queue, and its order of arrival; compared by identity."""
 
     number: int
-    label: str
-    resources: Resources
-    constraints: DeviceConstraints = ANYWHERE
-    priority: Priority = Priority.USUAL
+    request: LeaseRequest
 
 
 @final
@@ -94,15 +84,6 @@ class WaitQueue:
     Args:
         ledger: Grants the leases. The callers give them back to it.
     """
-
-    __slots__ = (
-        "_classes",
-        "_heads",
-        "_infeasible",
-        "_ledger",
-        "_numbers",
-        "_subqueues",
-    )
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -124,18 +105,14 @@ class WaitQueue:
         subqueues = (iter(subqueue) for subqueue in self._subqueues.values())
         return merge(*subqueues, self._infeasible.values(), key=_arrival)
 
-    def try_at_once(
-        self,
-        resources: Resources,
-        constraints: DeviceConstraints = ANYWHERE,
-        priority: Priority = Priority.USUAL,
-    ) -> Lease | None:
+    def try_at_once(self, request: LeaseRequest) -> Lease | None:
         """Grants a new request, or returns None.
 
         None if it would delay a waiter, or too little is free.
         """
         if not self._subqueues:
-            return self._ledger.try_acquire(resources, constraints)
+            return self._ledger.try_acquire(request.resources, request.constraints)
+        priority = request.priority
         ahead = _WaitersAhead(self._ledger)
         for request_class in self._classes.values():
             if priority is Priority.USUAL:
@@ -146,23 +123,11 @@ class WaitQueue:
             elif priority is Priority.NESTED:
                 front = min(request_class.subqueues, key=_head)
                 self._block_nested(ahead, front, 0)
-        return ahead.lease(resources, constraints)
+        return ahead.lease(request)
 
-    def enqueue(
-        self,
-        label: str,
-        resources: Resources,
-        constraints: DeviceConstraints = ANYWHERE,
-        priority: Priority = Priority.USUAL,
-    ) -> Waiter:
+    def enqueue(self, request: LeaseRequest) -> Waiter:
         """Appends a request that :meth:`try_at_once` has just refused."""
-        waiter = Waiter(
-            number=next(self._numbers),
-            label=label,
-            resources=resources,
-            constraints=constraints,
-            priority=priority,
-        )
+        waiter = Waiter(next(self._numbers), request)
         self._insert(waiter)
         return waiter
 
@@ -178,7 +143,8 @@ class WaitQueue:
             LookupError: The waiter is not in the queue. Nothing has changed.
         """
         self.remove(waiter)
-        waiter = replace(waiter, constraints=constraints)
+        request = waiter.request._replace(constraints=constraints)
+        waiter = Waiter(waiter.number, request)
         self._insert(waiter)
         return waiter
 
@@ -190,16 +156,11 @@ class WaitQueue:
         """
         if self._infeasible.pop(waiter.number, None) is not None:
             return
-        requested = frozenset(waiter.resources.amounts.items())
-        key = requested, waiter.constraints, waiter.priority
+        key = _key(waiter.request)
         subqueue = self._subqueues[key]
         head = subqueue.head
         subqueue.remove(waiter)
-        if waiter.number == head:
-            heads = self._heads[subqueue.request_class.is_resumed]
-            del heads[bisect_left(heads, (head,))]
-            if subqueue:
-                insort(heads, (subqueue.head, subqueue))
+        self._move_head(subqueue, head)
         if not subqueue:
             del self._subqueues[key]
             self._drop(subqueue)
@@ -214,43 +175,42 @@ class WaitQueue:
         return granted
 
     def _insert(self, waiter: Waiter) -> None:
-        resources, constraints = waiter.resources, waiter.constraints
-        if self._ledger.infeasible_part(resources, constraints):
+        request = waiter.request
+        if self._ledger.infeasible_part(request.resources, request.constraints):
             self._infeasible[waiter.number] = waiter
             numbers = list(self._infeasible)
-            if (
-                numbers[-1:] < numbers[-2:-1]
-            ):  # its constraints changed: others are later
+            # After a change of its constraints, others may be later.
+            if numbers[-1:] < numbers[-2:-1]:
                 for number in sorted(numbers):
                     self._infeasible.move_to_end(number)
             return
-        key = frozenset(resources.amounts.items()), constraints, waiter.priority
-        subqueue = self._subqueues.get(key) or self._new_subqueue(*key, resources)
+        subqueue = self._subqueues.get(_key(request)) or self._new_subqueue(request)
         head = subqueue.head if subqueue else None
         subqueue.add(waiter)
-        if subqueue.head != head:
-            heads = self._heads[subqueue.request_class.is_resumed]
-            if head is not None:
-                del heads[bisect_left(heads, (head,))]
-            insort(heads, (subqueue.head, subqueue))
+        self._move_head(subqueue, head)
 
-    def _new_subqueue(
-        self,
-        requested: Amounts,
-        constraints: DeviceConstraints,
-        priority: Priority,
-        resources: Resources,
-    ) -> _Subqueue:
-        key = frozenset(resources.amounts), constraints, priority
+    def _move_head(self, subqueue: _Subqueue, before: int | None) -> None:
+        """Updates the heads after a subqueue has changed; ``before`` was its head."""
+        head = subqueue.head if subqueue else None
+        if head == before:
+            return
+        heads = self._heads[subqueue.request_class.is_resumed]
+        if before is not None:
+            del heads[bisect_left(heads, (before,))]
+        if head is not None:
+            insort(heads, (head, subqueue))
+
+    def _new_subqueue(self, request: LeaseRequest) -> _Subqueue:
+        resources, constraints = request.resources, request.constraints
+        key = frozenset(resources.amounts), constraints, request.priority
         request_class = self._classes.get(key)
         if request_class is None:
             is_feasible = self._ledger.feasible(resources, constraints)
             request_class = self._classes[key] = _RequestClass(
                 self._ledger, *key, is_feasible=is_feasible
             )
-        subqueue = self._subqueues[requested, constraints, priority] = _Subqueue(
-            request_class, resources
-        )
+        subqueue = _Subqueue(request_class, resources)
+        self._subqueues[_key(request)] = subqueue
         request_class.subqueues[subqueue] = None
         return subqueue
 
@@ -274,7 +234,7 @@ class WaitQueue:
             nested = _WaitersAhead(self._ledger)
         staying: set[_Subqueue] = set()
         for waiter, subqueue, position in _in_order(self._heads[True], staying):
-            lease = nested.grant(waiter)
+            lease = nested.lease(waiter.request, waiter.number)
             if lease is not None:
                 yield waiter, lease
                 continue
@@ -291,7 +251,7 @@ class WaitQueue:
         for waiter, subqueue, position in _in_order(self._heads[False], staying):
             request_class, ahead = subqueue.request_class, of[subqueue.request_class]
             if not ahead.leaves_nothing_for(request_class):
-                lease = ahead.grant(waiter)
+                lease = ahead.lease(waiter.request, waiter.number)
                 if lease is not None:
                     yield waiter, lease
                     continue
@@ -312,10 +272,8 @@ class WaitQueue:
 
         A waiter that lacks nothing waits only because of other waiters.
         """
-        ledger, requested = (
-            self._ledger,
-            (subqueue.resources, subqueue.request_class.constraints),
-        )
+        ledger = self._ledger
+        requested = subqueue.resources, subqueue.request_class.constraints
         if (
             subqueue.request_class.is_feasible
             and ledger.lacking(*requested)
@@ -334,15 +292,6 @@ class _RequestClass:
         candidates: By kind of device, the devices that they may get.
         subqueues: The waiters, a subqueue for each amount.
     """
-
-    __slots__ = (
-        "candidates",
-        "constraints",
-        "is_feasible",
-        "names",
-        "priority",
-        "subqueues",
-    )
 
     def __init__(
         self,
@@ -443,28 +392,21 @@ class _WaitersAhead:
         self.exhausted: set[str] = set()
         self.reserved: dict[str, Reserved] = {}
 
-    def grant(self, waiter: Waiter) -> Lease | None:
-        """Grants a waiter what those before it leave, or returns None."""
-        return self.lease(waiter.resources, waiter.constraints, waiter.number)
-
-    def lease(
-        self,
-        resources: Resources,
-        constraints: DeviceConstraints,
-        number: int | None = None,
-    ) -> Lease | None:
+    def lease(self, request: LeaseRequest, number: int | None = None) -> Lease | None:
         """Grants a request from what is left, or returns None.
 
         ``number`` is the order of arrival; None for one after all others.
         """
-        for name, amount in resources.amounts.items():
+        for name, amount in request.resources.amounts.items():
             if name in self.exhausted:
                 return None
             if _is_counted(self._ledger, name) and not self._may_take(
                 name, amount, number
             ):
                 return None
-        lease = self._ledger.try_acquire(resources, constraints, self.reserved)
+        lease = self._ledger.try_acquire(
+            request.resources, request.constraints, self.reserved
+        )
         if lease is not None:
             self._held.clear()
         return lease
@@ -508,7 +450,7 @@ class _WaitersAhead:
 
     def leaves_nothing_for(self, request_class: _RequestClass) -> bool:
         return not self.exhausted.isdisjoint(request_class.names) or any(
-            self._covers(name, candidates)
+            name in self.reserved and self.reserved[name].covers(candidates)
             for name, candidates in request_class.candidates.items()
         )
 
@@ -538,10 +480,6 @@ class _WaitersAhead:
             leases = self._held[name] = self._ledger.held(name)
         total = self._ledger.capacity.amounts[name]
         return delays_no_waiter(total, leases, +waiting, amount)
-
-    def _covers(self, name: str, candidates: Candidates) -> bool:
-        reserved = self.reserved.get(name)
-        return reserved is not None and reserved.covers(candidates)
 
 
 class _StayingRequests(NamedTuple):
@@ -586,8 +524,9 @@ def _in_order(
             heappush(behind, (subqueue.at(position + 1).number, position + 1, subqueue))
 
 
-def _head(subqueue: _Subqueue) -> int:
-    return subqueue.head
+def _key(request: LeaseRequest) -> tuple[Amounts, DeviceConstraints, Priority]:
+    amounts = frozenset(request.resources.amounts.items())
+    return amounts, request.constraints, request.priority
 
 
 def _is_counted(ledger: Ledger, name: str) -> bool:

@@ -8,13 +8,14 @@ common parts, in reading order:
 * ``host``: the only access to the machine, so that a recorded machine is a test.
 * ``masks``: reads visibility variables as the vendors' own software does.
 * ``types``: the names of models, for ``accelerator_type``.
+* ``type_names``: the types that a user's word means, and those of drivers' names.
 * ``discovery``: lists all families, and asks all of them at once for their devices.
 * ``fake_devices``: fake devices, for trying programs without hardware.
 * ``inventory``: the devices that a runtime may grant; turns a lease into an environment
   and into the ids that the user sees.
 * ``claims``, ``held_names``: tell other programs which devices this one uses, and read
   their claims.
-* ``files``, ``pci``: read device files and the PCI ids in sysfs.
+* ``files``: reads device files and the PCI ids in sysfs.
 
 The families, each beginning with its vendor's rules and their sources:
 

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import GPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, reject
-from actorlib.accelerators.files import why_none
 from actorlib.accelerators.masks import Mask, choose
 from actorlib.accelerators.rocm import ROCR, find_gpus, read_layer
 
@@ -52,8 +51,7 @@ class Amd(Accelerator):
         """Lists the GPUs that both layers leave, in the order of the upper one."""
         gpus, rejected = find_gpus(host, self.family)
         if not gpus:
-            reason = why_none(gpus, rejected)
-            return self.select(gpus, host.environ, rejected=rejected, reason=reason)
+            return self.select(gpus, host.environ, rejected=rejected)
         upper = next((name for name in (_HIP, *_SHARED) if name in host.environ), _HIP)
         masks = [m for name in (ROCR, upper) if (m := read_layer(name, host.environ))]
         reasons: list[str] = []

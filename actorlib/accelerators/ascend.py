@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import NPU
 from actorlib.accelerators.base import Accelerator, Detection, Device
-from actorlib.accelerators.files import find_files, why_none
+from actorlib.accelerators.files import find_files, read_pci
 from actorlib.accelerators.masks import Mask, Syntax, number, read_mask
-from actorlib.accelerators.pci import read_pci
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,7 +67,7 @@ class Ascend(Accelerator):
             if file in files.usable
         ]
         rejected = [replace(lost, model=model) for lost in files.rejected]
-        reason = why_none(npus, rejected)
+        reason: str | None = None
         if not files.present and host.is_device("/dev/davinci_manager"):
             reason = "there is /dev/davinci_manager, but no /dev/davinci<N>"
         return self.select(npus, host.environ, rejected=rejected, reason=reason)

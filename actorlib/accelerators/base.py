@@ -17,7 +17,7 @@ from actorlib._options.kinds import UNITS
 from actorlib.accelerators.masks import PLAIN, Mask, Syntax, choose, read_mask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from actorlib._options.kinds import Kind
     from actorlib.accelerators.host import Host
@@ -149,6 +149,14 @@ def reject(device: Device, why: str) -> Rejected:
     return Rejected(name=f"{device.kind} {device.id}", model=device.model, why=why)
 
 
+def why_none(found: Sequence[Device], rejected: Sequence[Rejected]) -> str:
+    """Returns why no device is usable, if some exist; else the empty string."""
+    if found or not rejected:
+        return ""
+    first = rejected[0]
+    return first.why if first.name in first.why else f"{first.name}: {first.why}"
+
+
 @public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
@@ -233,8 +241,8 @@ class Accelerator(ABC):
         found: Sequence[Device],
         environ: Mapping[str, str],
         *,
-        rejected: Iterable[Rejected] = (),
-        reason: str = "",
+        rejected: Sequence[Rejected] = (),
+        reason: str | None = None,
     ) -> Detection:
         """Applies the owner's own mask to the devices that were found.
 
@@ -243,7 +251,8 @@ class Accelerator(ABC):
                 their ``id`` is their name in a mask.
             environ: The owner's environment.
             rejected: The candidates that cannot be offered. Default: ().
-            reason: Why there is nothing, or what went wrong. Default: empty, for none.
+            reason: Why there is nothing, or what went wrong; empty for none. Default:
+                None: if nothing was found, the reason of the first rejected candidate.
 
         Returns:
             The devices that may be granted, in the mask's order. The hidden ones are
@@ -258,6 +267,8 @@ class Accelerator(ABC):
                 chosen, cut = choose(mask, [_names(device) for device in found])
                 places, outer = list(chosen), mask.entries[: len(chosen)]
         hidden = set(range(len(found))).difference(places)
+        if reason is None:
+            reason = why_none(found, rejected)
         return Detection(
             family=self.family,
             devices=tuple(

@@ -58,9 +58,6 @@ class DeviceClaims:
     """The claims of one runtime, and access to the claims of others.
 
     Every method may touch the disk, so none belongs on an event loop.
-
-    Args:
-        host: The machine.
     """
 
     def __init__(self, host: Host) -> None:

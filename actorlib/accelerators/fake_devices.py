@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib.accelerators import types
 from actorlib.accelerators.base import Detection, Device
+from actorlib.accelerators.type_names import matcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -195,7 +196,7 @@ def _named(word: str, families: Sequence[Accelerator]) -> Device | None:
         if word.lower() == family.family.lower() or word == family.kind.name:
             return _device(family)
     of = {family.family: family for family in families}
-    is_met = types.matcher(word)
+    is_met = matcher(word)
     devices = (_device(of[m.family], m) for m in MODELS if m.family in of)
     # The closest comes first: AMD-Instinct-MI300X does not mean MI300X-HF.
     matches = [device for device in devices if is_met(device)]

@@ -3,20 +3,34 @@
 A driver's sysfs lists every device of the machine, but a container has only some of the
 files. A device without a file, or with one that may not be opened, cannot be used.
 People ask about both: "it is there, why do I not get it?".
+
+Drivers of many vendors use the kernel's own names for device files (``accel``,
+``vfio``), and only the PCI ids in sysfs tell them apart.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from actorlib._base.value import dataclass
 from actorlib.accelerators.base import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from actorlib.accelerators.base import Device
     from actorlib.accelerators.host import Host
+
+_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_MAKERS = {
+    "0x1002": "AMD",
+    "0x1022": "AMD",
+    "0x10de": "NVIDIA",
+    "0x15b3": "NVIDIA (Mellanox)",
+    "0x19e5": "Huawei",
+    "0x1ae0": "Google",
+    "0x1da3": "Intel (Habana)",
+    "0x8086": "Intel",
+    "0x9999": "MetaX",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +83,6 @@ def closed(host: Host, path: str) -> str:
     return ""
 
 
-def why_none(found: Sequence[Device], rejected: Sequence[Rejected]) -> str:
-    """Returns why no device is usable, if some exist; else the empty string."""
-    if found or not rejected:
-        return ""
-    first = rejected[0]
-    return first.why if first.name in first.why else f"{first.name}: {first.why}"
-
-
 def _numbered(host: Host, prefix: str) -> list[tuple[int, str]]:
     # By number and not as text, where 10 comes before 2.
     return sorted(
@@ -84,3 +90,40 @@ def _numbered(host: Host, prefix: str) -> list[tuple[int, str]]:
         for path in host.glob(f"{prefix}[0-9]*")
         if (number := path.removeprefix(prefix)).isdecimal()
     )
+
+
+# PCI.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pci:
+    """One PCI device; texts are empty if they cannot be read.
+
+    Attributes:
+        vendor: The vendor's id as in sysfs, for example ``"0x1ae0"``.
+        device: The device's id.
+        subsystem: The id of the board, where one chip is sold as several.
+        address: For example ``"0000:3b:00.0"``, or None if unknown.
+    """
+
+    vendor: str
+    device: str
+    subsystem: str
+    address: str | None
+
+    @property
+    def maker(self) -> str:
+        """The name of the vendor, for people; empty if it cannot be read."""
+        unknown = f"PCI vendor {self.vendor}" if self.vendor else ""
+        return _MAKERS.get(self.vendor, unknown)
+
+
+def read_pci(host: Host, folder: str) -> Pci:
+    """Reads the device behind a folder or a link in sysfs."""
+    vendor, device, subsystem = (
+        (host.read_text(f"{folder}/{name}") or "").strip().lower()
+        for name in ("vendor", "device", "subsystem_device")
+    )
+    name = (host.link(folder) or folder).rpartition("/")[2]
+    address = name if _ADDRESS.fullmatch(name) else None
+    return Pci(vendor=vendor, device=device, subsystem=subsystem, address=address)

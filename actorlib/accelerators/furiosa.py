@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import FURIOSA
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
-from actorlib.accelerators.files import closed, why_none
+from actorlib.accelerators.files import closed
 from actorlib.accelerators.masks import Mask, Syntax
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ class Furiosa(Accelerator):
             else:
                 why = closed(host, paths[0])
                 rejected.append(Rejected(name=f"npu:{number}", why=why))
-        reason = why_none(cards, rejected)
-        return self.select(cards, host.environ, rejected=rejected, reason=reason)
+        return self.select(cards, host.environ, rejected=rejected)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
         """Reads the owner's mask; a part of a card counts as the whole card."""

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import HPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
-from actorlib.accelerators.files import closed, find_files, why_none
-from actorlib.accelerators.pci import read_pci
+from actorlib.accelerators.files import closed, find_files, read_pci
 
 if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
@@ -76,9 +75,9 @@ class Gaudi(Accelerator):
             else:
                 cards.append((host.read_number(f"{folder}/module_id"), card))
         hpus = [card for _, card in cards]
-        reason = why_none(hpus, rejected)
         # All by module or none: a number could be another card's module.
         modules = {module for module, _ in cards}
+        reason: str | None = None
         if None not in modules and len(modules) == len(cards):
             hpus = [replace(card, id=str(module)) for module, card in cards]
         else:

@@ -64,9 +64,8 @@ class SocketNames:
 class LockedFiles:
     """Names that are locked files; a file without a lock has no holder.
 
-    Args:
-        folder: Their folder: made if it is missing, and used only if it belongs to this
-            user alone.
+    Their folder is made if it is missing, and used only if it belongs to this user
+    alone.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import GPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, reject
-from actorlib.accelerators.files import why_none
 from actorlib.accelerators.intel_masks import (
     HIERARCHY,
     MASK,
@@ -55,8 +54,7 @@ class Intel(Accelerator):
         is_flat = hierarchy(environ) != "COMPOSITE"
         gpus, rejected = find_gpus(host, self.family, is_flat=is_flat)
         if not gpus.counted:
-            reason = why_none((), rejected)
-            return self.select((), environ, rejected=rejected, reason=reason)
+            return self.select((), environ, rejected=rejected)
         layers = read_layers(environ, [len(tiles) or 1 for tiles in gpus.tiles])
         names = [device.id for device in gpus.counted]
         for layer in layers:

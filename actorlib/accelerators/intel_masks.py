@@ -48,10 +48,8 @@ def read_layers(
 ) -> tuple[Mask, ...]:
     """Reads the mask, and the selector on the devices that it leaves.
 
-    Args:
-        environ: The owner's environment.
-        sizes: The number of tiles of each device that an index counts, or None if there
-            is no hardware to compare.
+    ``sizes`` contains the number of tiles of each device that an index counts; None if
+    there is no hardware to compare.
 
     Returns:
         The variables that are set and restrict something, each with the devices that it

@@ -101,7 +101,13 @@ def inventory(
     here = {detection.family for detection in detections if detection.devices}
     detections = _without_integrated(detections)
     if claimed:
-        detections = _without_claimed(detections, claimed)
+        detections = _without(
+            detections,
+            {
+                device: f"held by {describe_claimants(claimants)}"
+                for device, claimants in claimed.items()
+            },
+        )
         _check_free(detections, claimed, declared)
     by_name = {detection.family: detection for detection in detections}
     kinds: dict[str, Kind] = {}
@@ -362,19 +368,6 @@ def _rejected(
         if detection is not None and detection.rejected:
             rejected[kind] = (*rejected.get(kind, ()), *detection.rejected)
     return rejected
-
-
-def _without_claimed(
-    detections: Sequence[Detection], claimed: Mapping[Device, Sequence[Claimant]]
-) -> tuple[Detection, ...]:
-    """Rejects the devices that others have claimed."""
-    return _without(
-        detections,
-        {
-            device: f"held by {describe_claimants(claimants)}"
-            for device, claimants in claimed.items()
-        },
-    )
 
 
 def _check_free(

@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING
 from actorlib._base.value import dataclass
 from actorlib._options.kinds import GPU
 from actorlib.accelerators.base import Device, Rejected
-from actorlib.accelerators.files import closed
-from actorlib.accelerators.pci import Pci, read_pci
+from actorlib.accelerators.files import Pci, closed, read_pci
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -98,10 +97,7 @@ class _Card:
 def find_gpus(host: Host, family: str, *, is_flat: bool) -> tuple[Gpus, list[Rejected]]:
     """Lists the GPUs that Level Zero can open, and those that it cannot.
 
-    Args:
-        host: The machine.
-        family: The name of their family.
-        is_flat: Whether an index counts tiles, and not cards.
+    With ``is_flat``, an index counts tiles, and not cards.
     """
     cards: list[_Card] = []
     rejected: list[Rejected] = []

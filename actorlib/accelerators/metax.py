@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, final
 
 from actorlib._options.kinds import GPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
-from actorlib.accelerators.files import closed, why_none
+from actorlib.accelerators.files import closed, read_pci
 from actorlib.accelerators.masks import CUDA, Mask, read_mask
-from actorlib.accelerators.pci import read_pci
-from actorlib.accelerators.types import of_name
+from actorlib.accelerators.type_names import of_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,8 +62,7 @@ class Metax(Accelerator):
                 rejected.append(Rejected(name=name, why=fault, model=model))
             else:
                 gpus.append(from_library.get(at, card))
-        lost = "" if cards or gpus else f"{_CONTROL} leads to no card: {why}"
-        reason = lost or why_none(gpus, rejected)
+        reason = None if cards or gpus else f"{_CONTROL} leads to no card: {why}"
         numbered = [replace(card, id=str(n)) for n, card in enumerate(gpus)]
         return self.select(numbered, host.environ, rejected=rejected, reason=reason)
 

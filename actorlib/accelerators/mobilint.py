@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import MBLT
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
-from actorlib.accelerators.files import closed, find_files, why_none
+from actorlib.accelerators.files import closed, find_files
 
 if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
@@ -56,8 +56,7 @@ class Mobilint(Accelerator):
             numbers.add(number)
             cards[number] = _card(number, path, "REGULUS")
         npus = [cards[number] for number in sorted(cards)]
-        reason = why_none(npus, rejected)
-        return self.select(npus, host.environ, rejected=rejected, reason=reason)
+        return self.select(npus, host.environ, rejected=rejected)
 
 
 def _card(number: int, path: str, chip: str) -> Device:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import NEURON_CORES
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
-from actorlib.accelerators.files import find_files, why_none
+from actorlib.accelerators.files import find_files
 from actorlib.accelerators.masks import Syntax, number
 
 if TYPE_CHECKING:
@@ -87,8 +87,7 @@ class Neuron(Accelerator):
                 )
                 for name in sorted(names, key=int)
             ]
-        reason = why_none(logical, rejected)
-        return self.select(logical, host.environ, rejected=rejected, reason=reason)
+        return self.select(logical, host.environ, rejected=rejected)
 
 
 def _count(host: Host, place: int) -> int:

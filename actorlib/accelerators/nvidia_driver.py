@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from actorlib._options.kinds import GPU
 from actorlib.accelerators.base import Device, Rejected
 from actorlib.accelerators.files import closed
-from actorlib.accelerators.types import of_nvidia
+from actorlib.accelerators.type_names import of_nvidia
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,9 +75,7 @@ def may_have_nvml(host: Host) -> bool:
 def scan_driver(host: Host, why: str) -> Scan:
     """Scans without NVML.
 
-    Args:
-        host: The machine.
-        why: Why NVML is missing.
+    ``why`` is the reason why NVML is missing.
     """
     cards: list[Device] = []
     rejected: list[Rejected] = []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from actorlib.accelerators.base import Device, Rejected, reject
 from actorlib.accelerators.files import closed
 from actorlib.accelerators.nvidia_driver import BARE, MaskTarget
-from actorlib.accelerators.types import of_nvidia
+from actorlib.accelerators.type_names import of_nvidia
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import RBLN
 from actorlib.accelerators.base import Accelerator, Detection, Device
-from actorlib.accelerators.files import find_files, why_none
+from actorlib.accelerators.files import find_files, read_pci
 from actorlib.accelerators.masks import Mask, read_mask
-from actorlib.accelerators.pci import read_pci
-from actorlib.accelerators.types import of_name
+from actorlib.accelerators.type_names import of_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,8 +58,7 @@ class Rbln(Accelerator):
             for place, file in enumerate(files.present)
             if file in files.usable
         ]
-        reason = why_none(cards, files.rejected)
-        return self.select(cards, host.environ, rejected=files.rejected, reason=reason)
+        return self.select(cards, host.environ, rejected=files.rejected)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
         """Reads the owner's mask from the first name that has a value."""

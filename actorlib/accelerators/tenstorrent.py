@@ -12,7 +12,7 @@ invalid entry; here the list ends there, with a reason.
 
 ``TT_METAL_VISIBLE_DEVICES`` is a second list, which tt-metal applies after the first.
 If the owner sets only the second, it is the mask, and the numbers are assumed to be the
-same. Actors get only the first one.
+same. Actors get only the first one, which the second would restrict.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import TTNPU
 from actorlib.accelerators.base import Accelerator, Detection, Device
-from actorlib.accelerators.files import find_files, why_none
+from actorlib.accelerators.files import find_files, read_pci
 from actorlib.accelerators.masks import Mask, Syntax, number, read_mask
-from actorlib.accelerators.pci import read_pci
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,6 +49,7 @@ class Tenstorrent(Accelerator):
     family = "tenstorrent"
     kind = TTNPU
     visible_env = "TT_VISIBLE_DEVICES"
+    removed_envs = (_SECOND,)
     syntax = Syntax(wanted="number or PCI address", read=_read)
     nosets = (
         "RAY_EXPERIMENTAL_NOSET_TENSTORRENT_VISIBLE_DEVICES",
@@ -62,24 +62,13 @@ class Tenstorrent(Accelerator):
         mask = self.mask(host.environ)
         words = mask.entries if mask else ()
         chips = [_renamed(_chip(host, *file), words) for file in files.usable]
-        reason = why_none(chips, files.rejected)
-        return self.select(chips, host.environ, rejected=files.rejected, reason=reason)
+        return self.select(chips, host.environ, rejected=files.rejected)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
         """Reads the owner's mask from the first of the two lists that is set."""
         if self.visible_env not in environ and _SECOND in environ:
             return read_mask(_SECOND, environ[_SECOND], self.syntax)
         return super().mask(environ)
-
-    def environment(
-        self,
-        devices: Sequence[Device],
-        environ: Mapping[str, str],
-        every: Sequence[Device],
-    ) -> dict[str, str | None]:
-        """Writes the mask, and removes the second list, which would restrict it."""
-        mask = super().environment(devices, environ, every)
-        return {**mask, _SECOND: None} if _SECOND in environ else mask
 
 
 def _chip(host: Host, number: int, path: str) -> Device:

@@ -17,10 +17,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
 from actorlib._options.kinds import TPU
-from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
-from actorlib.accelerators.files import closed, find_files, why_none
+from actorlib.accelerators.base import (
+    Accelerator,
+    Detection,
+    Device,
+    Rejected,
+    why_none,
+)
+from actorlib.accelerators.files import closed, find_files, read_pci
 from actorlib.accelerators.masks import Mask, read_mask
-from actorlib.accelerators.pci import read_pci
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,11 +114,11 @@ def _identify(host: Host, path: str, behind: str) -> Device | Rejected:
     """Returns the chip of a device file, or why it has none."""
     pcis = [read_pci(host, folder) for folder in host.glob(behind)]
     for pci in pcis:
-        known = _TYPES.get(pci.subsystem if pci.device == "0x0027" else pci.device)
+        name = _TYPES.get(pci.subsystem if pci.device == "0x0027" else pci.device)
         # The driver distinguishes a newer chip from Google's network cards.
-        if pci.maker == "Google" and (known or behind.startswith("/sys/class/accel")):
+        if pci.maker == "Google" and (name or behind.startswith("/sys/class/accel")):
             gke = _GENERATION.fullmatch(host.environ.get("TPU_ACCELERATOR_TYPE", ""))
-            name = known or (gke and f"V{gke[1].upper()}")
+            name = name or (gke and f"V{gke[1].upper()}")
             bare = Device(family=Tpu.family, kind=TPU.name, id="", source=path)
             kind = f"TPU-{name}" if name else None
             model = name and f"TPU {name.lower()}"

@@ -5,11 +5,9 @@ from helpers.host import RecordedHost
 
 from actorlib.accelerators import discover, families, inventory, types
 from actorlib.accelerators.fake_devices import MODELS, VARIABLE, fake_detections
-from actorlib.accelerators.types import matcher, of_nvidia
+from actorlib.accelerators.type_names import matcher, of_nvidia
 
-WORDS = sorted(
-    value for name in types.__all__ if isinstance(value := getattr(types, name), str)
-)
+WORDS = sorted(value for name, value in vars(types).items() if name[0].isupper())
 
 
 def found(said: str) -> dict[str, list[str | None]]:

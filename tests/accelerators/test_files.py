@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from helpers.host import RecordedHost
 
-from actorlib.accelerators.base import Device, Rejected
-from actorlib.accelerators.files import closed, find_files, why_none
+from actorlib.accelerators.base import Device, Rejected, why_none
+from actorlib.accelerators.files import closed, find_files
 
 HOST = RecordedHost(
     devices={"/dev/npu2": True, "/dev/npu10": True, "/dev/npu3": False},

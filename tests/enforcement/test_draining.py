@@ -5,14 +5,8 @@ from __future__ import annotations
 import pytest
 from helpers.occupants import GIB, UUID, alive, gone, occupant
 
-from actorlib._enforcement.draining import (
-    LIMIT,
-    Holder,
-    describe,
-    holders,
-    pause,
-)
-from actorlib._enforcement.gpu_processes import Listed, Occupants
+from actorlib._enforcement.drains import LIMIT, describe, pause
+from actorlib._enforcement.gpu_processes import Holder, Listed, Occupants
 
 ENDED = 100.0
 
@@ -43,7 +37,7 @@ def test_holders_when_a_worker_has_ended_then_its_processes_that_are_listed(
         occupants.note({UUID: tuple(before)}, ENDED - 1)
     occupants.note({UUID: tuple(listed)}, ENDED + 1)
 
-    assert [each.pid for each in holders(ended, occupants, ENDED)] == left
+    assert [each.pid for each in occupants.holders(ended, ENDED)] == left
 
 
 def test_words_when_something_is_left_then_who_and_how_much() -> None:

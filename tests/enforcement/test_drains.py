@@ -12,7 +12,7 @@ from helpers.nvml import Card, FakeNvml
 from helpers.occupants import GIB, UUID, Worker, half
 from helpers.turns import in_time, next_turn
 
-from actorlib._enforcement.draining import LIMIT
+from actorlib._enforcement.drains import LIMIT
 from actorlib._enforcement.gpu_watch import GpuWatch
 from actorlib._enforcement.nvml_session import NvmlSession
 from actorlib._options.kinds import UNITS

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from actorlib._base.ids import ACTOR_KIND, GROUP_KIND, ActorId, new_id, prefix_of
-from actorlib._enforcement.draining import LIMIT
+from actorlib._enforcement.drains import LIMIT
 from actorlib._enforcement.gpu_processes import Listed
 from actorlib._enforcement.gpu_watch import GpuWatch
 from actorlib._options.group_spec import GroupId, GroupSpec

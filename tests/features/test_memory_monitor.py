@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import actorlib
-from actorlib._enforcement.memory_usage import MemoryUsage, memory_usage
+from actorlib._enforcement.host_memory import MemoryUsage, memory_usage
 from actorlib._features.memory_monitor import runtime as monitor
 from actorlib._features.memory_monitor.policy import (
     Candidate,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._base.process_stat import ProcessStat
-from actorlib._enforcement.process_memory import Resident, proportional_of, tallied
+from actorlib._enforcement.host_memory import Resident, proportional_of, tallied
 from actorlib._features.watchdog.resident import Watched, confirm, judge
 
 PAGE = 4096

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._ray.connection_errors import connection_error, is_transient
+from actorlib._ray.errors import connection_error, is_transient
 
 CLIENT = "ray://10.0.0.5:10001"
 

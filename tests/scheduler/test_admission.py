@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from actorlib._options.resources import Resources, request, totals
 from actorlib._scheduler.admission import Admission
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, LeaseRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ async def acquire(
     constraints: DeviceConstraints = ANYWHERE,
 ) -> Lease:
     """Waits for a lease; cancelled, it leaves the line or gives the lease back."""
-    pending = admission.acquire(label, asked, constraints)
+    pending = admission.acquire(LeaseRequest(label, asked, constraints))
     try:
         return await pending
     except BaseException:  # GeneratorExit too: a closed coroutine waits no more
@@ -77,9 +77,9 @@ async def test_acquire_when_cancelled_before_or_after_the_grant_then_the_next_ha
 
 async def test_waiting_when_many_wait_then_in_order_of_arrival() -> None:
     admission = Admission(machine())
-    admission.acquire("A", request(num_gpus=1, num_cpus=4))
+    admission.acquire(LeaseRequest("A", request(num_gpus=1, num_cpus=4)))
     for label, asked in (("B", GPU), ("C", request(num_gpus=2)), ("D", CPU)):
-        admission.acquire(label, asked)
+        admission.acquire(LeaseRequest(label, asked))
 
     waiting = [("B", "GPU=1"), ("C", "GPU=2"), ("D", "CPU=1")]
     assert admission.waiting() == waiting

@@ -16,7 +16,7 @@ from actorlib._scheduler.bundle_packing import BundleShare, Packing, SearchBudge
 from actorlib._scheduler.bundle_spreading import match_devices
 from actorlib._scheduler.explain import group_refusal, group_shortage
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import BundleRequest, DeviceConstraints
+from actorlib._scheduler.request import BundleRequest, DeviceConstraints, LeaseRequest
 from actorlib._scheduler.wait_queue import WaitQueue
 
 if TYPE_CHECKING:
@@ -117,21 +117,21 @@ def hard() -> list[int]:
 
 def test_group_when_no_way_is_found_then_that_is_said_and_it_delays_nobody() -> None:
     ledger, demand = machine(16), asked(hard(), "PACK")
-    queue = WaitQueue(ledger)
+    queue, group = WaitQueue(ledger), LeaseRequest("group", *demand)
 
     assert not ledger.feasible(*demand)
-    assert group_refusal(ledger, "group", *demand) is None
-    reason = group_shortage(ledger, "group", *demand)
+    assert group_refusal(ledger, group) is None
+    reason = group_shortage(ledger, group)
     assert "is not known" in reason
     assert "delays no other request" in reason
-    assert queue.try_at_once(*demand) is None
-    queue.enqueue("group", *demand)
-    lease = queue.try_at_once(request(num_gpus=16))
+    assert queue.try_at_once(group) is None
+    queue.enqueue(group)
+    lease = queue.try_at_once(LeaseRequest("actor", request(num_gpus=16)))
     assert lease is not None
-    queue.enqueue("actor", request(num_gpus=1))
+    queue.enqueue(LeaseRequest("actor", request(num_gpus=1)))
     ledger.release(lease)
-    assert [waiter.label for waiter, _ in queue.serve()] == ["actor"]
-    assert [waiter.label for waiter in queue] == ["group"]
+    assert [waiter.request.label for waiter, _ in queue.serve()] == ["actor"]
+    assert [waiter.request.label for waiter in queue] == ["group"]
 
 
 def every_packing(

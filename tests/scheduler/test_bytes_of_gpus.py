@@ -328,7 +328,8 @@ class MixedMachine(RuleBasedStateMachine):
         assert (share.device.index, share.units) == expected
         assert lease.amounts["GPU"] == share.units
         assert (share.nbytes or 0) >= (options["gpu_memory"] or 0)
-        assert shortage(self.machine.ledger, "M", *demand).startswith("M asks ")
+        text = shortage(self.machine.ledger, LeaseRequest("M", *demand))
+        assert text.startswith("M asks ")
         self.leases[id(lease)] = lease
         return lease
 

@@ -7,7 +7,7 @@ import pytest
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.resources import Resources
 from actorlib._scheduler.catalogue import Catalogue, Demand, type_names
-from actorlib._scheduler.request import ANYWHERE, model_of
+from actorlib._scheduler.request import ANYWHERE, model_of, untyped
 from actorlib.accelerators.base import Device
 from actorlib.exceptions import ActorUnschedulableError
 
@@ -68,4 +68,4 @@ def test_types_when_several_are_alike_then_each_once() -> None:
 def test_untyped_when_types_are_named_then_only_they_are_removed() -> None:
     typed = Resources.of({"GPU": 10_000, "accelerator_type:H100": 10})
 
-    assert Catalogue.untyped(typed).amounts == {"GPU": 10_000}
+    assert untyped(typed).amounts == {"GPU": 10_000}

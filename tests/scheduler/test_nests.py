@@ -15,7 +15,7 @@ from actorlib._options.kinds import UNITS
 from actorlib._options.resources import CPU, Resources, request, totals
 from actorlib._scheduler.admission import Admission
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import Priority
+from actorlib._scheduler.request import LeaseRequest, Priority
 from actorlib.accelerators.base import Device, Lease
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ class World:
         priority: Priority,
         then: Callable[[Lease], None],
     ) -> None:
-        self.places[self.admission.acquire("a call", asked, priority=priority)] = then
+        wanted = LeaseRequest("a call", asked, priority=priority)
+        self.places[self.admission.acquire(wanted)] = then
         self.look()
 
     def look(self) -> None:
@@ -188,7 +189,7 @@ def test_calls_when_each_waits_for_those_it_makes_then_all_of_them_end(
     there = world(loop, cpus=cpus, gpus=2)
     ledger = there.ledger
     if held:  # by an actor, for good
-        there.admission.acquire("an actor", request(num_gpus=held))
+        there.admission.acquire(LeaseRequest("an actor", request(num_gpus=held)))
     for call in wanted:
         there.post(call)
 

@@ -27,6 +27,7 @@ from actorlib._scheduler.request import (
     ANYWHERE,
     BundleRequest,
     DeviceConstraints,
+    LeaseRequest,
     model_of,
 )
 from actorlib._scheduler.wait_queue import WaitQueue
@@ -102,13 +103,14 @@ class Machine:
         nobody_waits = self.first() is None
         number = len(self.asked)
         self.asked.append((asked, constraints))
-        lease = self.queue.try_at_once(asked, constraints)
+        wanted = LeaseRequest(f"M {number}", asked, constraints)
+        lease = self.queue.try_at_once(wanted)
         if nobody_waits:
             assert (lease is not None) == could_fit
         explain = group_shortage if constraints.bundles else shortage
-        assert explain(self.ledger, "M", asked, constraints).startswith("M ")
+        assert explain(self.ledger, wanted).startswith("M ")
         if lease is None:
-            self.waiting[number] = self.queue.enqueue(str(number), asked, constraints)
+            self.waiting[number] = self.queue.enqueue(wanted)
         else:
             assert could_fit
             self.granted(number, lease)
@@ -119,8 +121,8 @@ class Machine:
         else:
             self.queue.remove(self.waiting.pop(number))
         for waiter, lease in self.queue.serve():
-            del self.waiting[int(waiter.label)]
-            self.granted(int(waiter.label), lease)
+            del self.waiting[int(waiter.request.label[2:])]
+            self.granted(int(waiter.request.label[2:]), lease)
 
     def granted(self, number: int, lease: Lease) -> None:
         asked, constraints = self.asked[number]

@@ -8,7 +8,7 @@ from actorlib._options.kinds import Kind
 from actorlib._options.resources import Resources, request
 from actorlib._scheduler.explain import name_devices, preview, refusal
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, LeaseRequest
 from actorlib.accelerators.base import Device, Rejected
 
 GIB = 1024**3
@@ -41,7 +41,7 @@ def test_refusal_when_a_kind_never_gives_that_then_says_what_it_gives(
 
     asked = Resources.of({"X": units})
 
-    assert refusal(ledger, "Model", asked) == f"Model asks {fault}."
+    assert refusal(ledger, LeaseRequest("Model", asked)) == f"Model asks {fault}."
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_refusal_when_more_is_here_then_says_why_nobody_gets_it(
     }
     ledger = Ledger(Resources.of({}), {"GPU": (H100,)}, rejected=here)
 
-    text = refusal(ledger, "Model", asked, constraints)
+    text = refusal(ledger, LeaseRequest("Model", asked, constraints))
 
     said = f" Not offered: GPU 1, GPU 2 ({masked}), /dev/nvidia3 ({shut})."
     assert said in text
@@ -75,7 +75,7 @@ def test_refusal_when_more_is_here_then_says_why_nobody_gets_it(
 def test_preview_when_a_device_is_logical_then_says_so() -> None:
     ledger = Ledger(Resources.of({}), {"GPU": (gpu(0, logical=True),)})
 
-    text = preview(ledger, "M", request(num_gpus=2), ANYWHERE, None)
+    text = preview(ledger, LeaseRequest("M", request(num_gpus=2)), None)
 
     assert "  GPU 0 (logical): 1 free, has room" in text
 

@@ -14,7 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from actorlib._options.resources import Resources, request, totals
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.overtaking import delays_no_waiter
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of
+from actorlib._scheduler.request import (
+    ANYWHERE,
+    DeviceConstraints,
+    LeaseRequest,
+    model_of,
+)
 from actorlib._scheduler.wait_queue import Waiter, WaitQueue
 
 if TYPE_CHECKING:
@@ -40,7 +45,7 @@ def granted(
 
 
 def labels(queue: WaitQueue) -> list[str]:
-    return [waiter.label for waiter in queue]
+    return [waiter.request.label for waiter in queue]
 
 
 def counted(amount: float) -> Resources:
@@ -52,9 +57,9 @@ def test_try_at_once_when_too_many_amounts_are_in_play_then_refused() -> None:
     queue = WaitQueue(ledger)
     for number in range(40):
         granted(ledger, counted(2 + number / 100))
-    queue.enqueue("A", counted(50))
+    queue.enqueue(LeaseRequest("A", counted(50)))
 
-    assert queue.try_at_once(counted(0.01)) is None
+    assert queue.try_at_once(LeaseRequest("B", counted(0.01))) is None
 
 
 @given(
@@ -91,8 +96,8 @@ def test_delays_nobody_when_compared_with_every_future_then_it_is_right(
 @pytest.mark.parametrize("gpus", [1, 80], ids=["feasible", "infeasible"])
 def test_leave_when_it_has_left_then_refused(gpus: int) -> None:
     queue = WaitQueue(machine())
-    waiter = queue.enqueue("A", request(num_gpus=gpus))
-    queue.enqueue("B", request(num_gpus=gpus))
+    waiter = queue.enqueue(LeaseRequest("A", request(num_gpus=gpus)))
+    queue.enqueue(LeaseRequest("B", request(num_gpus=gpus)))
     queue.remove(waiter)
 
     with pytest.raises(LookupError):
@@ -161,11 +166,10 @@ def test_serve_when_thousands_wait_then_only_the_heads_are_looked_at(
     queue = WaitQueue(cast("Any", ledger))
     leases = [granted(ledger.ledger, request(num_gpus=1, num_cpus=1)) for _ in FOUR]
     for number in range(3_000):
-        queue.enqueue(
-            str(number), asked[number % len(asked)], wishes[number % len(wishes)]
-        )
+        wish = wishes[number % len(wishes)]
+        queue.enqueue(LeaseRequest(str(number), asked[number % len(asked)], wish))
 
-    assert queue.try_at_once(asked[0], on(0, 1, 2, 3)) is None
+    assert queue.try_at_once(LeaseRequest("N", asked[0], on(0, 1, 2, 3))) is None
     assert ledger.asked < 5
     ledger.ledger.release(leases.pop(1))
     assert queue.serve()
@@ -210,9 +214,10 @@ class World:
     def arrive(
         self, number: int, asked: Resources, constraints: DeviceConstraints
     ) -> None:
-        lease = self.queue.try_at_once(asked, constraints)
+        wanted = LeaseRequest(str(number), asked, constraints)
+        lease = self.queue.try_at_once(wanted)
         if lease is None:
-            self.waiting[number] = self.queue.enqueue(str(number), asked, constraints)
+            self.waiting[number] = self.queue.enqueue(wanted)
         else:
             self.leases[number] = lease
 
@@ -223,9 +228,9 @@ class World:
             self.queue.remove(self.waiting.pop(number))
         served = self.queue.serve()
         for waiter, lease in served:
-            del self.waiting[int(waiter.label)]
-            self.leases[int(waiter.label)] = lease
-        return [int(waiter.label) for waiter, _ in served]
+            del self.waiting[int(waiter.request.label)]
+            self.leases[int(waiter.request.label)] = lease
+        return [int(waiter.request.label) for waiter, _ in served]
 
 
 def allowed(constraints: DeviceConstraints) -> set[int]:
@@ -317,7 +322,8 @@ class LineMachine(RuleBasedStateMachine):
     @invariant()
     def agree(self) -> None:
         check_ledger(self.world.ledger)
-        assert [int(waiter.label) for waiter in self.world.queue] == self.waiting
+        in_line = [int(waiter.request.label) for waiter in self.world.queue]
+        assert in_line == self.waiting
         assert self.world.leases == self.leases
 
     @invariant()
@@ -332,7 +338,7 @@ TestLineAgainstANaiveOne = LineMachine.TestCase
 
 def test_change_constraints_when_it_is_not_in_line_then_refused() -> None:
     queue = WaitQueue(machine())
-    stranger = Waiter(number=7, label="x", resources=request(num_gpus=1))
+    stranger = Waiter(7, LeaseRequest("x", request(num_gpus=1)))
 
     with pytest.raises(LookupError):
         queue.change_constraints(stranger, ANYWHERE)

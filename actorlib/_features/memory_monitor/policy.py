@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actorlib._enforcement.memory_usage import MemoryUsage
+    from actorlib._enforcement.host_memory import MemoryUsage
 
 LISTED = 5
 """How many of the largest workers an error lists."""

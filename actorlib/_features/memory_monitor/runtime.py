@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, final
 
 from actorlib._base.log import warn
-from actorlib._enforcement.memory_usage import memory_usage
-from actorlib._enforcement.process_memory import private_sizes
+from actorlib._enforcement.host_memory import memory_usage, private_sizes
 from actorlib._enforcement.tiers import Verdict
 from actorlib._features.memory_monitor.policy import (
     Candidate,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
-    from actorlib._enforcement.memory_usage import MemoryUsage
+    from actorlib._enforcement.host_memory import MemoryUsage
     from actorlib._owner.actors.supervisor import ActorSupervisor
     from actorlib._owner.engine import LocalEngine
     from actorlib.exceptions import Exit

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from actorlib._base.log import warn
-from actorlib._enforcement.process_memory import proportional_size, resident_sizes
+from actorlib._enforcement.host_memory import proportional_size, resident_sizes
 from actorlib._features.watchdog.resident import Watched, confirm, judge
 from actorlib._options.resources import format_bytes
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from actorlib._base.process_stat import HasPid
-    from actorlib._enforcement.process_memory import Resident
+    from actorlib._enforcement.host_memory import Resident
     from actorlib.accelerators.host import Host
 
 PERIOD = 5.0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from actorlib._base.log import warn
 from actorlib._core.engine import override
-from actorlib._enforcement.draining import LIMIT
+from actorlib._enforcement.drains import LIMIT
 from actorlib._enforcement.gpu_processes import UNKNOWN, UNLISTED
 from actorlib._enforcement.tiers import Tier, Verdict, nvidia_fault
 from actorlib._features.watchdog.judgement import Watched, judge

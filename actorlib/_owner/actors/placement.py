@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, final
 from actorlib._base.ids import ActorId
 from actorlib._base.notifier import Notifier
 from actorlib._owner.actors.actor_record import ActorState
-from actorlib._scheduler.request import LeaseRequest, Priority, Unfit
+from actorlib._scheduler.request import LeaseRequest, Priority, Unfit, untyped
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
@@ -354,7 +354,7 @@ class ActorPlacer:
             demand = exclude_unfit(self._enforcement, label, options, demand)
         resources, constraints = demand
         if options.group is not None:
-            resources = catalogue.untyped(resources)
+            resources = untyped(resources)
         return LeaseRequest(
             label=label,
             resources=resources,

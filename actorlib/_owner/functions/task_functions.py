@@ -23,7 +23,7 @@ from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.requests.untrusted import load_items
 from actorlib._owner.teardown import Phase
 from actorlib._scheduler.catalogue import Demand
-from actorlib._scheduler.explain import refusal
+from actorlib._scheduler.request import LeaseRequest, untyped
 from actorlib._wire.function_code import pickle_function
 from actorlib._wire.serialization import decode
 from actorlib.exceptions import (
@@ -206,18 +206,13 @@ class FunctionTable:
         demand = exclude_unfit(enforcement, label, worker, demand)
         slots: Slots
         if options.group is not None:
-            demand = Demand(
-                scheduler.catalogue.untyped(demand.resources), demand.constraints
-            )
+            demand = Demand(untyped(demand.resources), demand.constraints)
             index = options.placement_group_bundle_index
             slots = GroupSlots(scheduler.groups, options.group, label, demand, index)
-        elif scheduler.may_wait or scheduler.ledger.feasible(*demand):
-            slots = MachineSlots(scheduler, demand)
+        elif refusal := scheduler.refusal(LeaseRequest(label, *demand)):
+            raise ActorUnschedulableError(refusal)
         else:
-            unknown = scheduler.catalogue.refusal(label, demand.resources)
-            raise ActorUnschedulableError(
-                unknown or refusal(scheduler.ledger, label, *demand)
-            )
+            slots = MachineSlots(scheduler, demand)
         pools = scheduler.ledger.pools
         amounts, is_async = demand.resources.amounts, bool(options.max_concurrency)
         is_per_worker = any(is_async or name in pools for name in amounts)

@@ -104,10 +104,11 @@ class MachineSlots:
 
     def acquire(self, label: str, *, is_nested: bool) -> PendingLease:
         priority = Priority.NESTED if is_nested else Priority.USUAL
-        return self._admission.acquire(label, *self._demand, priority)
+        request = LeaseRequest(label, *self._demand, priority)
+        return self._admission.acquire(request)
 
     def explain(self, label: str, pending: PendingLease) -> str:
-        return self._admission.explain(label, *self._demand, pending)
+        return self._admission.explain(LeaseRequest(label, *self._demand), pending)
 
     def mark_transient(self, lease: Lease) -> None:
         self._ledger.mark_transient(lease)
@@ -127,10 +128,11 @@ class MachineSlots:
         self, label: str, cpus: int, lease: Lease | None
     ) -> PendingLease | None:
         del lease
-        request = Resources.of({CPU: cpus})
-        if not self._ledger.could_free_up(request):
+        resources = Resources.of({CPU: cpus})
+        if not self._ledger.could_free_up(resources):
             return None  # an actor has them, perhaps the one that this call waits for
-        return self._admission.acquire(label, request, priority=Priority.RESUMED)
+        request = LeaseRequest(label, resources, priority=Priority.RESUMED)
+        return self._admission.acquire(request)
 
     def merge(self, lease: Lease, cpus: Lease) -> Lease:
         return self._ledger.merge(lease, cpus)

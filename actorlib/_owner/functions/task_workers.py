@@ -26,7 +26,7 @@ from actorlib._options.resources import CPU, MEMORY
 from actorlib._owner.actors.actor_record import EncodedArguments
 from actorlib._owner.functions.task_worker import IdleWorkers, StuckCallMonitor
 from actorlib._rows.snapshot import WorkerGroupInfo
-from actorlib._scheduler.request import described
+from actorlib._scheduler.request import LeaseRequest
 from actorlib._wire.messages import RESUME, RETURN_UNSTARTED
 from actorlib._wire.serialization import encode_call
 
@@ -542,7 +542,7 @@ class TaskWorkers:
         """Describes the workers of each queue."""
         return tuple(
             WorkerGroupInfo(
-                resources=described(*queue.demand),
+                resources=LeaseRequest("", *queue.demand).described,
                 waiting=queue.waiting_count,
                 running=sum(worker.running_count() for worker in queue.workers),
                 blocked=sum(worker.is_blocked for worker in queue.workers),

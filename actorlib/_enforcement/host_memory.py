@@ -1,22 +1,103 @@
-"""Memory of the host that workers use, counted by worker.
+"""Reads how much of the host's memory is in use: in all, and by each worker.
 
-The resident size is cheap to read but too large: pages that processes share, as forks
-of one template do, are counted for each process. The proportional size divides such
-pages among the processes that share them. Reading it is expensive, because the kernel
-walks over every page.
+Page cache that the kernel can reclaim does not count as used. The usage is that of the
+machine or of this program's cgroup.
+
+Of a worker, the resident size is cheap to read but too large: pages that processes
+share, as forks of one template do, are counted for each process. The proportional size
+divides such pages among the processes that share them. Reading it is expensive, because
+the kernel walks over every page.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._base.process_stat import parse_stat
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from actorlib._base.process_stat import ProcessStat
     from actorlib.accelerators.host import Host
+
+_RECLAIMABLE = re.compile(
+    r"^(?:total_)?(?:active_file|inactive_file|slab_reclaimable) (\d+)$", re.MULTILINE
+)
+_TOTALS = re.compile(r"^total_\w+ \d+$", re.MULTILINE)
+
+
+class MemoryUsage(NamedTuple):
+    """Memory in use, in bytes.
+
+    Attributes:
+        used: Bytes in use that the kernel cannot reclaim.
+        total: Bytes that may be used.
+    """
+
+    used: int
+    total: int
+
+    @property
+    def fraction(self) -> float:
+        """The part in use, from 0 to 1."""
+        return self.used / self.total
+
+
+def memory_usage(host: Host) -> MemoryUsage | None:
+    """Reads the memory of the machine or of a cgroup, whichever is fuller.
+
+    Returns:
+        None where the system does not report it.
+    """
+    usages = [*_machine_usage(host), *_cgroup_usages(host)]
+    return max(usages, key=lambda usage: usage.fraction, default=None)
+
+
+def _machine_usage(host: Host) -> Iterator[MemoryUsage]:
+    """Reads ``/proc/meminfo``.
+
+    https://docs.kernel.org/filesystems/proc.html#meminfo
+    """
+    meminfo = host.read_text("/proc/meminfo") or ""
+    pairs = re.findall(r"^(MemTotal|MemAvailable):\s+(\d+)", meminfo, re.MULTILINE)
+    sizes = {name: int(kibibytes) * 1024 for name, kibibytes in pairs}
+    if len(sizes) == 2 and sizes["MemTotal"]:
+        total = sizes["MemTotal"]
+        yield MemoryUsage(max(0, total - sizes["MemAvailable"]), total)
+
+
+def _cgroup_usages(host: Host) -> Iterator[MemoryUsage]:
+    """Reads each cgroup above this process that has a limit.
+
+    https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files
+    https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
+    """
+    physical = host.physical_memory()
+    for folder, limit in host.memory_limits():
+        if not 0 < limit < physical:
+            continue  # version 1 writes a huge number for "no limit"
+        used = host.read_number(f"{folder}/memory.current")
+        if used is None:
+            used = host.read_number(f"{folder}/memory.usage_in_bytes")
+        if used is not None:
+            reclaimable = _reclaimable(host.read_text(f"{folder}/memory.stat") or "")
+            yield MemoryUsage(max(0, used - reclaimable), limit)
+
+
+def _reclaimable(stat: str) -> int:
+    """Sums the page cache and the slabs that the kernel can reclaim.
+
+    Version 1 lists each size twice: that of the cgroup alone, and with its descendants,
+    whose names begin with ``total_``. The usage includes descendants.
+    """
+    totals = _TOTALS.findall(stat)
+    lines = "\n".join(totals) if totals else stat
+    return sum(int(size) for size in _RECLAIMABLE.findall(lines))
+
+
+# By worker.
 
 
 class Resident(NamedTuple):
@@ -30,10 +111,6 @@ def resident_sizes(host: Host, workers: Collection[int]) -> dict[int, Resident]:
     """Returns the resident size of each worker that exists, by its process id.
 
     Reads one file for each process of the machine.
-
-    Args:
-        host: The machine.
-        workers: The process ids of the workers.
     """
     stats = map(host.read_text, host.glob("/proc/[0-9]*/stat"))
     processes = filter(None, (parse_stat(stat) for stat in stats if stat))
@@ -43,9 +120,9 @@ def resident_sizes(host: Host, workers: Collection[int]) -> dict[int, Resident]:
 def proportional_size(host: Host, pids: Collection[int]) -> int | None:
     """Returns the proportional size of processes together; None where it is unknown."""
     texts = [host.read_text(f"/proc/{pid}/smaps_rollup") for pid in pids]
-    sizes = [proportional_of(text) for text in texts if text]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if known else None  # those that are gone have nothing
+    sizes = (proportional_of(text) for text in texts if text)
+    listed = [size for size in sizes if size is not None]
+    return sum(listed) if listed else None  # processes that have ended have nothing
 
 
 def private_sizes(host: Host, workers: Collection[int]) -> dict[int, int]:
