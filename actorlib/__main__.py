@@ -424,7 +424,7 @@ def _metrics(add: Add) -> None:
         help="print the metrics of a runtime in the format of Prometheus",
         description="Prints the metrics of a runtime in Prometheus' text format: calls "
         "and their times, actors, devices, restarts, shared memory. The program has to "
-        "count them: actorlib.init(middleware=[actorlib.observe.prometheus()]).",
+        "count them: see actorlib.observe.prometheus().",
         epilog="example: actorlib metrics --pid 812",
     )
     _about_a_runtime(parser)

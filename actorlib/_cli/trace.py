@@ -12,14 +12,10 @@ from pathlib import Path
 from actorlib._base.value import dataclass
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, printable
-from actorlib._features.runtime import explain_missing
+from actorlib._features.runtime import trace_reader
 from actorlib._queries.client import ask_loop, the_runtime
 from actorlib._rows.rows import encode_row
 
-with explain_missing("actorlib trace"):
-    from actorlib._features.recording.trace_events import document, from_plain
-
-_PATIENCE = 5.0
 _ENDING = 20.0
 """Seconds in which the answer has to come after the recording."""
 
@@ -67,8 +63,9 @@ def show(
         RuntimeUnreachableError: It does not answer, or ended meanwhile.
         OSError: The file cannot be written.
     """
+    read = trace_reader()  # if it is missing, that is reported before the recording
     place = Path(path).absolute()
-    if not os.access(place.parent, os.W_OK):  # reported before the recording
+    if not os.access(place.parent, os.W_OK):
         why = f"{place.parent} is not a writable folder"
         raise PermissionError(f"{path} cannot be written: {why}")
     if place.is_dir() or (place.exists() and not os.access(place, os.W_OK)):
@@ -77,13 +74,12 @@ def show(
     answer = ask_loop(
         address,
         "trace",
-        patience=_PATIENCE,
         grace=seconds + _ENDING,
         seconds=seconds,
         kept=kept,
     )
-    recorded = from_plain(answer)
-    trace = document(recorded)
+    recorded = read(answer)
+    trace = recorded.document()
     Path(path).write_text(json.dumps(trace), encoding="utf-8")
     recording = Traced(
         pid=recorded.pid,

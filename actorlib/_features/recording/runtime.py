@@ -28,17 +28,12 @@ from actorlib._features.recording.trace_events import (
     Recorded,
     read_piece,
 )
+from actorlib._features.recording.worker import BEGIN, END, TELL
 from actorlib._futures.object_ref import ObjectRef
 from actorlib._owner.actors.actor_record import ActorState
 from actorlib._owner.requests.worker_calls import WorkerCall, WorkerStream
 from actorlib._wire.function_code import ADD_FUNCTION
-from actorlib._wire.messages import (
-    RECORD,
-    RECORD_BEGIN,
-    RECORD_END,
-    RECORD_TELL,
-    RECORDED,
-)
+from actorlib._wire.messages import FEATURE, RECORDED
 
 if TYPE_CHECKING:
     import asyncio
@@ -50,6 +45,8 @@ if TYPE_CHECKING:
     from actorlib._owner.engine import LocalEngine
     from actorlib._owner.observation.inquiries import Answers
 
+_NAME: Final = "recording"
+"""The name of this folder: see ``_worker/features.py``."""
 _MOVES: Final = 10_000
 _ACTORS: Final = 10_000
 """The most kept actors that have changed, and the most kept sessions."""
@@ -160,13 +157,13 @@ class CallRecording:
         if not self._active:
             self._switch_off()
         self._questions += 1
-        mode = RECORD_TELL if self._active else RECORD_END
+        mode = TELL if self._active else END
         sessions = [
             session
             for supervisor in self._supervisors.values()
             if (session := _session_of(supervisor)) is not None
         ]
-        question = (RECORD, mode, self._questions)
+        question = (FEATURE, _NAME, mode, self._questions)
         answers = self._inquiries.ask(sessions, question, patience, self._questions)
         result: asyncio.Future[Callable[[], Recorded]] = self._loop.create_future()
         answers.add_done_callback(partial(self._finish, began, ended, overflow, result))
@@ -215,7 +212,7 @@ class CallRecording:
             self._piece_runs += runs
             self._drop_pieces()
         if number:
-            self._inquiries.answered(session, RECORD, None, number)
+            self._inquiries.answered(session, FEATURE, None, number)
 
     def _drop_pieces(self) -> None:
         # A piece may have more runs than are kept: the result is cut to the limit.
@@ -250,7 +247,7 @@ class CallRecording:
         session = _session_of(supervisor)
         if session is not None:
             _keep(self._sessions, session.number, session.actor)
-            session.channel.send((RECORD, RECORD_BEGIN, 0))
+            session.channel.send((FEATURE, _NAME, BEGIN, 0))
 
     def _watch(self, supervisor: ActorSupervisor) -> None:
         supervisor.record.watcher = self._moved

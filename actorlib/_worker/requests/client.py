@@ -40,6 +40,7 @@ from actorlib._wire.messages import (
     CANCEL,
     CANCEL_CHILDREN,
     END,
+    FEATURE,
     FIND,
     LEAVE,
     LINK_CALLS,
@@ -47,9 +48,7 @@ from actorlib._wire.messages import (
     LINK_OPENED,
     LIST,
     NOTE_CALLS,
-    OBSERVE,
     READY,
-    RECORD,
     RELEASE_REFS,
     STREAM_ACK,
     TO_RESTART,
@@ -89,8 +88,6 @@ if TYPE_CHECKING:
     from actorlib._worker.startup import Start
 
 TOO_LATE = "the result did not come in time; the call goes on"
-_SWITCHED = (OBSERVE, RECORD)
-"""The frames that attach a feature to an engine, or switch it off."""
 WAIT_REPORT_DELAY = 0.1
 """Seconds after which a wait is reported to the owner, as it may be a deadlock."""
 
@@ -294,7 +291,7 @@ class OwnerClient(Engine):
     def _features(self) -> WorkerFeatures:
         from actorlib._worker.features import WorkerFeatures
 
-        return WorkerFeatures(self, self._config, self.post, self.gather)
+        return WorkerFeatures(self, self._config)
 
     @abstractmethod
     def offer(self, frame: Frame) -> bool:
@@ -647,7 +644,7 @@ class OwnerClient(Engine):
 
     def take_other(self, frame: Frame) -> list[Frame]:
         """Handles a frame about links or events; returns the frames that follow."""
-        if frame[0] in _SWITCHED:
+        if frame[0] == FEATURE:
             self.events = self._features.switch(frame)
             return []
         if frame[0] == NOTE_CALLS:

@@ -25,7 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 from actorlib._enforcement.nvml_session import NvmlSession, nvml_started
-from actorlib._features.cgroups.delegation import find_delegation
+from actorlib._features.cgroup.delegation import find_delegation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
