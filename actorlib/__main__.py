@@ -1,7 +1,7 @@
 """The command line: ``actorlib devices``, or ``python -m actorlib devices``.
 
-Each command is a pair of functions here, one that declares its arguments and one that
-runs it, and a module of ``_cli`` that is imported when it runs.
+Each command is a function here, which declares its arguments, and a function in
+``_cli``, which gets their values. Its module is imported when the command runs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
@@ -54,9 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             (2), or the output is closed (1).
     """
     _ready_streams()
-    args = _parser().parse_args(argv)
+    values = vars(_parser().parse_args(argv))
+    del values["command"]
+    module, _, function = values.pop("run").partition(".")
     try:
-        code: int = args.run(args)
+        run = getattr(import_module(f"actorlib._cli.{module}"), function)
+        code: int = run(**values) or 0
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (ActorlibError, ValueError, OSError) as error:
@@ -110,7 +114,9 @@ def _parser() -> RecordedParser:
 
 
 def _demo(add: Add) -> None:
-    parser = add(
+    parser = _add_command(
+        add,
+        "demo.show",
         "demo",
         help="place actors on the devices of this machine and measure them",
         description="Places actors on the devices of this machine, or on two logical "
@@ -136,41 +142,24 @@ def _demo(add: Add) -> None:
         choices=words_of(RuntimeOptions, "start_method"),
         help="how workers are started (default: template on Linux, spawn elsewhere)",
     )
-    parser.set_defaults(run=_run_demo)
-
-
-def _run_demo(args: argparse.Namespace) -> int:
-    from actorlib._cli.demo import demo
-
-    demo(
-        actors=args.actors,
-        gpus=args.gpus,
-        start_method=args.start_method,
-    )
-    return 0
 
 
 def _devices(add: Add) -> None:
-    parser = add(
+    _add_report(
+        add,
+        "devices.show",
         "devices",
         help="list the accelerators of this machine, and why others are not offered",
         description="Lists the accelerators that actors on this machine may hold: "
         "model, memory, links, visibility; and devices that are not offered, with the "
         "reason. A machine without accelerators is not an error.",
     )
-    _as_json(parser)
-    parser.set_defaults(run=_run_devices)
-
-
-def _run_devices(args: argparse.Namespace) -> int:
-    from actorlib._cli import devices
-
-    devices.show(as_json=args.json)
-    return 0
 
 
 def _doctor(add: Add) -> None:
-    parser = add(
+    _add_report(
+        add,
+        "doctor.show",
         "doctor",
         help="examine this machine: what works, what does not, and what to do",
         description="Examines this machine: Python and packages, the start of an "
@@ -180,18 +169,12 @@ def _doctor(add: Add) -> None:
         "improvement. The exit code is 1 if there is a problem, otherwise 0.",
         epilog="example: actorlib doctor --json",
     )
-    _as_json(parser)
-    parser.set_defaults(run=_run_doctor)
-
-
-def _run_doctor(args: argparse.Namespace) -> int:
-    from actorlib._cli import doctor
-
-    return doctor.show(as_json=args.json)
 
 
 def _ps(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "ps.show",
         "ps",
         help="show the runtimes of this user, their actors, and waiting requests",
         description="Shows the runtimes of this user on this machine, and their "
@@ -205,20 +188,15 @@ def _ps(add: Add) -> None:
         "terminal the least important columns are omitted.",
         epilog="example: actorlib ps --pid 812 --json",
     )
-    _about_a_runtime(parser)
-    _as_json(parser)
-    parser.add_argument("--all", action="store_true", help="list dead actors, too")
-    parser.set_defaults(run=_run_ps)
-
-
-def _run_ps(args: argparse.Namespace) -> int:
-    from actorlib._cli import ps
-
-    return ps.show(as_json=args.json, pid=args.pid, has_dead=args.all)
+    parser.add_argument(
+        "--all", dest="has_dead", action="store_true", help="list dead actors, too"
+    )
 
 
 def _top(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "top.show",
         "top",
         help="show runtimes and their actors live, with calls a second and devices",
         description="Shows the same as ps, live, with calls per second and their "
@@ -230,8 +208,6 @@ def _top(add: Add) -> None:
         epilog="examples: actorlib top --sort calls; actorlib top --json --once; "
         "actorlib top --web",
     )
-    _about_a_runtime(parser)
-    _as_json(parser)
     _about_a_page(parser)
     parser.add_argument(
         "--interval",
@@ -249,42 +225,20 @@ def _top(add: Add) -> None:
     )
     parser.add_argument(
         "--filter",
+        dest="needle",
         default="",
         metavar="TEXT",
         help="show actors with this in their name, class, state, id, pid or device",
     )
-    parser.add_argument("--once", action="store_true", help="print one page, and end")
-    parser.set_defaults(run=_run_top)
-
-
-def _run_top(args: argparse.Namespace) -> int:
-    if args.web:
-        return _run_page(args)
-    if args.host is not None or args.port is not None:
-        raise ValueError("--host and --port belong to the page: add --web")
-    from actorlib._cli import top
-
-    return top.show(
-        as_json=args.json,
-        is_once=args.once,
-        interval=args.interval,
-        sort=args.sort,
-        needle=args.filter,
-        pid=args.pid,
+    parser.add_argument(
+        "--once", dest="is_once", action="store_true", help="print one page, and end"
     )
 
 
-def _run_page(args: argparse.Namespace) -> int:
-    if args.json or args.once:
-        raise ValueError("--web serves a page until Ctrl-C: no --json, no --once")
-    from actorlib._cli import web
-
-    host = "127.0.0.1" if args.host is None else args.host
-    return web.serve(pid=args.pid, host=host, port=args.port or 0)
-
-
 def _calls(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "calls.show",
         "calls",
         help="list the unanswered calls: state, age, and calling call",
         description="Lists the calls that have no answer yet: their id, the method or "
@@ -292,22 +246,15 @@ def _calls(add: Add) -> None:
         "until their deadline, and the call that made them. At most 10,000 are shown.",
         epilog="example: actorlib calls m1",
     )
-    _about_a_runtime(parser)
-    _as_json(parser)
     parser.add_argument(
-        "actor", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
+        "word", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
     )
-    parser.set_defaults(run=_run_calls)
-
-
-def _run_calls(args: argparse.Namespace) -> int:
-    from actorlib._cli import calls
-
-    return calls.show(as_json=args.json, word=args.actor, pid=args.pid)
 
 
 def _logs(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "logs.show",
         "logs",
         help="show what actors have printed and logged, and follow it",
         description="Shows the last lines that actors and functions have printed, and "
@@ -318,16 +265,19 @@ def _logs(add: Add) -> None:
         "writes one document, with -f one for each line.",
         epilog="examples: actorlib logs m1 -f; actorlib logs --since 5m --level ERROR",
     )
-    _about_a_runtime(parser)
-    _as_json(parser)
     parser.add_argument(
-        "actor", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
+        "word", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
     )
     parser.add_argument(
-        "-f", "--follow", action="store_true", help="show new lines, until Ctrl-C"
+        "-f",
+        "--follow",
+        dest="is_followed",
+        action="store_true",
+        help="show new lines, until Ctrl-C",
     )
     parser.add_argument(
         "-n",
+        dest="count",
         type=_count,
         default=100,
         metavar="N",
@@ -335,6 +285,7 @@ def _logs(add: Add) -> None:
     )
     parser.add_argument(
         "--since",
+        dest="ago",
         type=_ago,
         metavar="TIME",
         help="only lines of the last 10s, 5m, 2h or 1d; a number alone is seconds",
@@ -346,23 +297,9 @@ def _logs(add: Add) -> None:
     )
     parser.add_argument(
         "--grep",
+        dest="pattern",
         metavar="REGEX",
         help="only lines that match this regular expression",
-    )
-    parser.set_defaults(run=_run_logs)
-
-
-def _run_logs(args: argparse.Namespace) -> int:
-    from actorlib._cli import logs
-
-    chosen = logs.Chosen.of(ago=args.since, level=args.level, pattern=args.grep)
-    return logs.show(
-        args.actor,
-        as_json=args.json,
-        count=args.n,
-        chosen=chosen,
-        is_followed=args.follow,
-        pid=args.pid,
     )
 
 
@@ -379,7 +316,9 @@ def _ago(text: str) -> float:
 
 
 def _objects(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "objects.show",
         "objects",
         help="list the objects of the object store, their holders and ages",
         description="Lists the values in shared memory, the values of refs that were "
@@ -389,8 +328,6 @@ def _objects(add: Add) -> None:
         "values are sent with their calls and not stored.",
         epilog="example: actorlib objects --sort age -n 10",
     )
-    _about_a_runtime(parser)
-    _as_json(parser)
     parser.add_argument(
         "--sort",
         choices=("size", "age"),
@@ -399,27 +336,18 @@ def _objects(add: Add) -> None:
     )
     parser.add_argument(
         "-n",
+        dest="limit",
         type=_count,
         default=50,
         metavar="N",
         help="how many to show, at most 10,000 (default: 50)",
     )
-    parser.set_defaults(run=_run_objects)
-
-
-def _run_objects(args: argparse.Namespace) -> int:
-    from actorlib._cli import objects
-
-    return objects.show(
-        as_json=args.json,
-        sort=args.sort,
-        limit=args.n,
-        pid=args.pid,
-    )
 
 
 def _metrics(add: Add) -> None:
-    parser = add(
+    _add_query(
+        add,
+        "metrics.show",
         "metrics",
         help="print the metrics of a runtime in the format of Prometheus",
         description="Prints the metrics of a runtime in Prometheus' text format: calls "
@@ -427,69 +355,44 @@ def _metrics(add: Add) -> None:
         "count them: see actorlib.observe.prometheus().",
         epilog="example: actorlib metrics --pid 812",
     )
-    _about_a_runtime(parser)
-    _as_json(parser)
-    parser.set_defaults(run=_run_metrics)
-
-
-def _run_metrics(args: argparse.Namespace) -> int:
-    from actorlib._cli import metrics
-
-    return metrics.show(as_json=args.json, pid=args.pid)
 
 
 def _explain(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "one_actor.explain",
         "explain",
         help="explain why an actor waits, where it is, or how it ended",
         description="Explains why an actor of a runtime waits, and which actors hold "
         "the resources that it waits for, or where it is, or how it ended.",
         epilog="example: actorlib explain m1",
     )
-    _about_a_runtime(parser)
-    _as_json(parser)
-    parser.add_argument("actor", metavar="ACTOR", help=_ACTOR)
-    parser.set_defaults(run=_run_explain)
-
-
-def _run_explain(args: argparse.Namespace) -> int:
-    from actorlib._cli import one_actor
-
-    return one_actor.explain(args.actor, as_json=args.json, pid=args.pid)
+    parser.add_argument("word", metavar="ACTOR", help=_ACTOR)
 
 
 def _kill(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "one_actor.kill",
         "kill",
         help="end an actor at once",
         description="Ends an actor of a runtime at once, as actorlib.kill() does: its "
         "process group gets SIGKILL, and its calls fail with ActorDiedError.",
         epilog="example: actorlib kill m1 --restart",
     )
-    _about_a_runtime(parser)
-    _as_json(parser)
-    parser.add_argument("actor", metavar="ACTOR", help=_ACTOR)
+    parser.add_argument("word", metavar="ACTOR", help=_ACTOR)
     parser.add_argument(
         "--restart",
+        dest="is_restarted",
         action="store_true",
         help="restart it, if its max_restarts allows one more",
-    )
-    parser.set_defaults(run=_run_kill)
-
-
-def _run_kill(args: argparse.Namespace) -> int:
-    from actorlib._cli import one_actor
-
-    return one_actor.kill(
-        args.actor,
-        as_json=args.json,
-        is_restarted=args.restart,
-        pid=args.pid,
     )
 
 
 def _stack(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "stack.show",
         "stack",
         help="show the stacks of the threads and tasks of an actor, or of the program",
         description="Shows the stacks of the threads of an actor's process, even if "
@@ -498,30 +401,21 @@ def _stack(add: Add) -> None:
         "Your own code comes first.",
         epilog="examples: actorlib stack m1; actorlib stack owner --all",
     )
-    _about_a_runtime(parser)
-    _as_json(parser)
     parser.add_argument(
-        "actor", metavar="ACTOR", help=f"{_ACTOR}; 'owner' is the program itself"
+        "word", metavar="ACTOR", help=f"{_ACTOR}; 'owner' is the program itself"
     )
     parser.add_argument(
-        "--all", action="store_true", help="show the frames of actorlib and of Python"
-    )
-    parser.set_defaults(run=_run_stack)
-
-
-def _run_stack(args: argparse.Namespace) -> int:
-    from actorlib._cli import stack
-
-    return stack.show(
-        args.actor,
-        as_json=args.json,
-        has_all=args.all,
-        pid=args.pid,
+        "--all",
+        dest="has_all",
+        action="store_true",
+        help="show the frames of actorlib and of Python",
     )
 
 
 def _trace(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "trace.show",
         "trace",
         help="record what a program does for a while, for Perfetto",
         description="Makes a runtime record its activity for a few seconds, and writes "
@@ -532,11 +426,10 @@ def _trace(add: Add) -> None:
         "Meanwhile, a call costs the program up to 1 us more.",
         epilog="example: actorlib trace -o out.json --seconds 5",
     )
-    _about_a_runtime(parser)
-    _as_json(parser)
     parser.add_argument(
         "-o",
         "--output",
+        dest="path",
         default="trace.json",
         metavar="FILE",
         help="the file to write (default: trace.json)",
@@ -556,23 +449,12 @@ def _trace(add: Add) -> None:
         help="how many of the newest calls, and of runs, to keep, up to 200000 "
         "(default: 100000)",
     )
-    parser.set_defaults(run=_run_trace)
-
-
-def _run_trace(args: argparse.Namespace) -> int:
-    from actorlib._cli import trace
-
-    return trace.show(
-        args.output,
-        seconds=args.seconds,
-        kept=args.kept,
-        as_json=args.json,
-        pid=args.pid,
-    )
 
 
 def _completion(add: Add) -> None:
-    parser = add(
+    parser = _add_command(
+        add,
+        "completion.show",
         "completion",
         help="print the script that completes the arguments in your shell",
         description="Prints the script by which a shell completes commands, options, "
@@ -585,18 +467,49 @@ def _completion(add: Add) -> None:
     parser.add_argument(
         "what", choices=("bash", "zsh", "fish", "actors", "pids"), help="which of these"
     )
-    parser.set_defaults(run=_run_completion)
+    parser.set_defaults(parser=_parser)
 
 
-def _run_completion(args: argparse.Namespace) -> int:
-    from actorlib._cli import completion
+def _add_command(
+    add: Add, run: str, name: str, **texts: str
+) -> argparse.ArgumentParser:
+    """Adds a command.
 
-    return completion.show(args.what, _parser().described())
+    Args:
+        add: Adds a parser.
+        run: The module of ``_cli`` and its function.
+        name: The name of the command.
+        **texts: Its ``help``, ``description`` and ``epilog``.
+    """
+    parser = add(name, **texts)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_report(add: Add, run: str, name: str, **texts: str) -> argparse.ArgumentParser:
+    """Adds a command that can print a JSON document."""
+    parser = _add_command(add, run, name, **texts)
+    _as_json(parser)
+    return parser
+
+
+def _add_query(add: Add, run: str, name: str, **texts: str) -> argparse.ArgumentParser:
+    """Adds a command that queries a runtime."""
+    parser = _add_command(add, run, name, **texts)
+    parser.add_argument(
+        "--pid",
+        type=_count,
+        metavar="N",
+        help="the process id of the runtime, if there are several",
+    )
+    _as_json(parser)
+    return parser
 
 
 def _about_a_page(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--web",
+        dest="is_page",
         action="store_true",
         help="serve a page for a browser, until Ctrl-C; print its address, which "
         "contains the token that it needs",
@@ -614,18 +527,12 @@ def _about_a_page(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _about_a_runtime(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--pid",
-        type=_count,
-        metavar="N",
-        help="the process id of the runtime, if there are several",
-    )
-
-
 def _as_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--json", action="store_true", help="print one JSON document for machines"
+        "--json",
+        dest="as_json",
+        action="store_true",
+        help="print one JSON document for machines",
     )
 
 

@@ -30,7 +30,6 @@ In reading order:
 * ``completion_scripts``: writes the completion scripts of three shells.
 * ``recorded_parser``: describes the options and commands of the command line.
 * ``choosing``: finds an actor by a word.
-* ``documents``: writes documents for programs.
-* ``pages``: consoles, times and short ids for all of these.
+* ``pages``: consoles, documents, times and short ids for all of these.
 * ``trace``: records the calls of a program and writes a trace.
 """

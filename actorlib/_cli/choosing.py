@@ -1,26 +1,37 @@
-"""Selects an actor by a word of the user."""
+"""Selects an actor of a runtime by a word of the user."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from actorlib._base.labels import with_pid
+from actorlib._queries.client import ask_loop
 from actorlib.exceptions import RuntimeNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from actorlib._queries.addresses import Address
+    from actorlib._queries.rows import Status
     from actorlib._rows.snapshot import ActorInfo
 
 _SHORTEST = 4
 _SHOWN = 8
 
 
+def ask_actor(
+    address: Address, word: str, patience: float = 5.0
+) -> tuple[Status, ActorInfo]:
+    """Asks a runtime for the actor of a word; see ``find_actor``."""
+    status: Status = ask_loop(address, "status", patience=patience, dead=True)
+    return status, find_actor(status.snapshot.actors, word)
+
+
 def find_actor(rows: Sequence[ActorInfo], word: str) -> ActorInfo:
     """Returns the actor of a word, a living one before a dead one.
 
     Args:
-        rows: What is known of the actors.
+        rows: The actors.
         word: A name, the pid of a process, an id or the beginning or the end of one, or
             the class of the only actor of that class.
 

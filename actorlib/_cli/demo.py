@@ -31,23 +31,13 @@ _PINGS = 2_000
 _WINDOWS, _WINDOW = 30, 1_000
 
 
-def demo(
+def show(
     *,
     actors: int,
     gpus: int | None,
     start_method: Literal["template", "spawn"] | None,
 ) -> None:
-    """Places actors on this machine, and shows their devices and speed.
-
-    Args:
-        actors: The number of actors that are placed at once and timed.
-        gpus: The number of GPUs. None for those of the machine, or two logical ones.
-        start_method: How workers are started, or None for the default.
-
-    Raises:
-        ActorlibError: The runtime does not start, or an actor died.
-        ValueError: There are fewer GPUs in the visibility variables of the environment.
-    """
+    """Places actors on this machine, and shows their devices and speed."""
     actorlib.run(_demonstrate(console(), actors, gpus, start_method))
 
 

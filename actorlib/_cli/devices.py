@@ -17,8 +17,7 @@ from rich.console import Group
 
 import actorlib
 from actorlib._base.value import dataclass
-from actorlib._cli.documents import write_document
-from actorlib._cli.pages import console
+from actorlib._cli.pages import console, write_document
 from actorlib._enforcement.enforcement import site_of
 from actorlib._features.runtime import make_tiers
 from actorlib._options.resources import format_askable, format_bytes
@@ -297,7 +296,7 @@ def show(
     host: Host | None = None,
     accelerators: Sequence[Accelerator] | None = None,
 ) -> None:
-    """Prints the accelerators of this machine, and why others are not offered.
+    """Prints the accelerators of a machine, and why others are not offered.
 
     Args:
         as_json: Whether to print one JSON document instead of tables.

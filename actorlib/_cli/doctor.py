@@ -17,9 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 import actorlib
-from actorlib._cli.documents import write_document
 from actorlib._cli.machine_checks import CHECKS, Finding
-from actorlib._cli.pages import console
+from actorlib._cli.pages import console, write_document
 from actorlib.accelerators import Host
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from actorlib._base.log import checked_level
 from actorlib._cli.choosing import find_actor
-from actorlib._cli.documents import write_document, write_text
-from actorlib._cli.pages import escaped
+from actorlib._cli.pages import escaped, write_document, write_text
 from actorlib._queries import processes
 from actorlib._queries.client import ask, the_runtime
 from actorlib._queries.protocol import BLOCKED, MOST_LINES
@@ -110,34 +109,24 @@ def show(
     *,
     as_json: bool,
     count: int,
-    chosen: Chosen,
+    ago: float | None = None,
+    level: str | None = None,
+    pattern: str | None = None,
     is_followed: bool = False,
     pid: int | None = None,
-) -> int:
-    """Prints the last lines of actors, and then those that come.
-
-    Args:
-        word: Which actor: see ``find_actor``; None for all, and functions.
-        as_json: Whether to print JSON instead of text.
-        count: How many of the last lines are shown, 1 or more.
-        chosen: Which lines are wanted.
-        is_followed: Whether to go on until the runtime ends.
-        pid: The process of the runtime, if there are several.
-
-    Returns:
-        The exit code, 0.
+) -> None:
+    """Prints the last ``count`` lines of an actor, or of all, and then those that come.
 
     Raises:
-        RuntimeNotFoundError: There is no such runtime, or no such actor.
-        RuntimeUnreachableError: It does not answer.
-        SystemExit: The reader has gone (1).
+        ValueError: The level or the pattern is invalid.
     """
+    chosen = Chosen.of(ago=ago, level=level, pattern=pattern)
     address = the_runtime(pid)
     reader = _Reader(address, chosen, *_find(address, word))
     logs = reader.last(count)
     if as_json and not is_followed:
         write_document(DOCUMENT.encode(logs))
-        return 0
+        return
     _write(logs.lines, logs.lost, as_json=as_json)
     reader.unshown = logs.lost if as_json else 0
     pause = _PAUSE
@@ -154,7 +143,6 @@ def show(
         _write(page.lines, page.lost, as_json=as_json)
         reader.unshown = page.lost if as_json else 0
         pause = _PAUSE * max(0.0, 1 - page.total / _MANY)
-    return 0
 
 
 def _find(address: Address, word: str | None) -> tuple[str | None, str | None]:

@@ -11,11 +11,10 @@ import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from actorlib._base.value import dataclass
 from actorlib._cli.device_meters import DeviceMeter, DeviceMeters
-from actorlib._cli.documents import write_document
 from actorlib._cli.listing import (
     DOCUMENT,
     Listing,
@@ -26,7 +25,7 @@ from actorlib._cli.listing import (
     list_runtimes,
     memory_of,
 )
-from actorlib._cli.pages import console
+from actorlib._cli.pages import console, write_document
 from actorlib._cli.terminal import ENDING, Terminal
 from actorlib._cli.top_figures import (
     History,
@@ -172,30 +171,48 @@ class Looker:
 
 def show(
     *,
+    is_page: bool,
+    host: str | None,
+    port: int | None,
+    pid: int | None,
     as_json: bool,
-    is_once: bool = False,
-    interval: float = 1.0,
-    sort: str = "cpu",
-    needle: str = "",
-    pid: int | None = None,
+    is_once: bool,
+    **options: Any,
 ) -> int:
-    """Shows runtimes and their actors until the user leaves.
-
-    Args:
-        as_json: Whether to print a JSON document for each look, one a line.
-        is_once: Whether to take only one sample, as is done without a terminal.
-        interval: Seconds between two looks; more where to look takes long.
-        sort: What actors are sorted by: a name of ``SORT_KEYS``.
-        needle: The text that is looked for in actors; empty for all.
-        pid: The process of the runtime that is meant; None for all.
+    """Shows runtimes in the terminal, or serves the page of one of them.
 
     Returns:
-        The exit code: 0, or 4 if it was looked but once and a runtime did not answer;
-        128 and the number of a signal after one that ends the command.
+        The exit code: see ``_show_here``.
 
     Raises:
-        RuntimeNotFoundError: There is no such runtime, or all have ended.
-        RuntimeUnreachableError: It is another user's.
+        ValueError: The options exclude each other.
+    """
+    if is_page:
+        if as_json or is_once:
+            raise ValueError("--web serves a page until Ctrl-C: no --json, no --once")
+        from actorlib._cli import web  # noqa: PLC0415  # the page may not be installed
+
+        web.serve(pid=pid, host=host or "127.0.0.1", port=port or 0)
+        return 0
+    if host is not None or port is not None:
+        raise ValueError("--host and --port belong to the page: add --web")
+    return _show_here(pid, as_json=as_json, is_once=is_once, **options)
+
+
+def _show_here(
+    pid: int | None,
+    *,
+    as_json: bool,
+    is_once: bool,
+    interval: float,
+    sort: str,
+    needle: str,
+) -> int:
+    """Shows runtimes and their actors until the user quits.
+
+    Returns:
+        The exit code: 0, or 4 if there was only one sample and a runtime did not
+        answer; 128 and the number of a signal after one that ends the command.
     """
     meters = DeviceMeters(Host())
     looker, screen = Looker(pid, meters), Screen(sort=sort, needle=needle)
