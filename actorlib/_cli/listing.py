@@ -105,6 +105,11 @@ class Listing:
 
     runtimes: tuple[RuntimeRow, ...]
 
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a command: 4 if one of them cannot be queried, else 0."""
+        return 4 if any(runtime.error for runtime in self.runtimes) else 0
+
 
 DOCUMENT: Final = RowEncoder(
     {

@@ -31,7 +31,7 @@ def show(*, as_json: bool, pid: int | None, has_dead: bool) -> int:
         listing = _print(addresses, as_json=as_json, has_dead=has_dead)
     finally:
         gc.enable()
-    return 4 if any(runtime.error for runtime in listing.runtimes) else 0
+    return listing.exit_code
 
 
 def _print(addresses: Sequence[Address], *, as_json: bool, has_dead: bool) -> Listing:

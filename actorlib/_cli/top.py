@@ -17,7 +17,6 @@ from actorlib._base.value import dataclass
 from actorlib._cli.device_meters import DeviceMeter, DeviceMeters
 from actorlib._cli.listing import (
     DOCUMENT,
-    Listing,
     RuntimeRow,
     ask_runtimes,
     busyness,
@@ -30,7 +29,7 @@ from actorlib._cli.terminal import ENDING, Terminal
 from actorlib._cli.top_figures import (
     History,
     Rates,
-    View,
+    Sample,
     rates_between,
 )
 from actorlib._cli.top_screen import Screen, keys_in, pressed
@@ -76,23 +75,12 @@ class Watched:
     devices: tuple[DeviceMeter, ...]
 
 
-class _Look(NamedTuple):
-    """A sample, its time by the monotonic clock, and the seconds that it took.
+class _Before(NamedTuple):
+    """The part of the sample before that rates are computed from."""
 
-    ``took`` is 0 if a runtime did not answer: waiting costs it nothing.
-    """
-
-    listing: Listing
-    statuses: list[Status]
-    rates: Rates
-    meters: list[DeviceMeter]
     at: float
-    took: float
-
-    @property
-    def rest(self) -> float:
-        """Seconds from its beginning to that of the next one, at least."""
-        return min(_SHARE * self.took, _LONGEST_REST)
+    statuses: list[Status]
+    cpu: dict[int, float]
 
 
 @final
@@ -101,23 +89,17 @@ class Looker:
 
     Args:
         pid: The process of one runtime; None for all of this user.
-        meters: Reads the load of devices.
-
-    Attributes:
-        history: Calls per second in the last samples.
-        remarks: The runtimes that have ended meanwhile, the latest last.
     """
 
-    def __init__(self, pid: int | None, meters: DeviceMeters) -> None:
-        self.history = History()
-        self.remarks: list[str] = []
+    def __init__(self, pid: int | None) -> None:
         self._pid = pid
-        self._meters = meters
-        self._before: _Look | None = None
-        self._cpu: dict[int, float] = {}
+        self._meters = DeviceMeters(Host())
+        self._before: _Before | None = None
+        self._history = History()
+        self._remarks: list[str] = []
         self._known: dict[int, str] = {}
 
-    def look(self) -> _Look:
+    def look(self) -> Sample:
         """Returns a new sample.
 
         Raises:
@@ -138,35 +120,31 @@ class Looker:
         statuses = [answer for answer in answers if isinstance(answer, Status)]
         busy, rates = dict[int, float](), Rates({}, {})
         if before is not None:
-            busy = busyness(self._cpu, cpu, at - before.at)
+            busy = busyness(before.cpu, cpu, at - before.at)
             rates = rates_between(before.statuses, statuses, at - before.at)
         memory = memory_of(replies, _FEW)
         listing = list_runtimes(replies, memory, busy, rates.actors)
         self._remark_on(listing.runtimes)
-        self.history.add(rates, list(self._known))
+        self._history.add(rates, self._known)
         devices = (d for runtime in listing.runtimes for d in runtime.snapshot.devices)
         has_cards = any(not device.is_logical for device in devices)
         meters = self._meters.look() if has_cards else []
+        self._before = _Before(at, statuses, cpu)
+        # Waiting for a runtime that does not answer costs it nothing.
         took = at - began if len(statuses) == len(replies) else 0.0
-        self._before = look = _Look(listing, statuses, rates, meters, at, took)
-        self._cpu = cpu
-        return look
-
-    def view(self, look: _Look) -> View:
-        """Returns what the page shows of a sample."""
-        pids = [runtime.pid for runtime in look.listing.runtimes]
-        history = {pid: self.history.of(pid) for pid in pids}
-        return View(look.listing, look.rates, history, look.meters, [*self.remarks])
+        rest = min(_SHARE * took, _LONGEST_REST)
+        history = self._history.copy()
+        return Sample(listing, rates, history, meters, [*self._remarks], rest)
 
     def _remark_on(self, runtimes: Sequence[RuntimeRow]) -> None:
-        there = {
+        present = {
             runtime.pid: f"pid {runtime.pid} ({runtime.program!r})"
             for runtime in runtimes
         }
-        gone = [who for pid, who in self._known.items() if pid not in there]
-        self.remarks += [f"{who} has ended" for who in gone]
-        del self.remarks[:-_MOST_REMARKS]
-        self._known = there
+        gone = [who for pid, who in self._known.items() if pid not in present]
+        self._remarks += [f"{who} has ended" for who in gone]
+        del self._remarks[:-_MOST_REMARKS]
+        self._known = present
 
 
 def show(
@@ -214,8 +192,7 @@ def _show_here(
         The exit code: 0, or 4 if there was only one sample and a runtime did not
         answer; 128 and the number of a signal after one that ends the command.
     """
-    meters = DeviceMeters(Host())
-    looker, screen = Looker(pid, meters), Screen(sort=sort, needle=needle)
+    looker, screen = Looker(pid), Screen(sort=sort, needle=needle)
     if as_json:
         return _write(looker, interval, is_once=is_once)
     out = console()
@@ -229,47 +206,36 @@ def _show_once(looker: Looker, screen: Screen, out: Console, interval: float) ->
 
     looker.look()
     time.sleep(interval)
-    look = looker.look()
-    out.print(page(looker.view(look), screen, out).content, crop=False)
-    return _code(look)
+    sample = looker.look()
+    out.print(page(sample, screen, out).content, crop=False)
+    return sample.listing.exit_code
 
 
 def _write(looker: Looker, interval: float, *, is_once: bool) -> int:
     """Writes a document for each sample but the first, which has no rates."""
-    look = looker.look()
+    sample = looker.look()
     while True:
-        time.sleep(max(interval, look.rest))
-        look = looker.look()
+        time.sleep(max(interval, sample.rest))
+        sample = looker.look()
         watched = Watched(
             time=time.time(),
-            runtimes=look.listing.runtimes,
-            calls_per_second=_rounded(look.rates.actors),
-            runtime_calls_per_second=_rounded(look.rates.runtimes),
-            devices=tuple(look.meters),
+            runtimes=sample.listing.runtimes,
+            calls_per_second=_rounded(sample.rates.actors),
+            runtime_calls_per_second=_rounded(sample.rates.runtimes),
+            devices=tuple(sample.meters),
         )
         write_document(DOCUMENT.encode(watched), indent=None)
         if is_once:
-            return _code(look)
+            return sample.listing.exit_code
 
 
 def _rounded(rates: dict[str, float] | dict[int, float]) -> dict[str, float]:
     return {str(key): round(rate, 2) for key, rate in rates.items()}
 
 
-def _code(look: _Look) -> int:
-    return 4 if any(runtime.error for runtime in look.listing.runtimes) else 0
-
-
 @final
 class _Session:
-    """A user at a terminal.
-
-    Args:
-        looker: Takes the samples.
-        screen: The first state of the screen.
-        out: The console.
-        interval: Seconds between two samples.
-    """
+    """A user at a terminal, who sees a sample and presses keys."""
 
     def __init__(
         self, looker: Looker, screen: Screen, out: Console, interval: float
@@ -278,19 +244,14 @@ class _Session:
         self._screen = screen
         self._out = out
         self._interval = interval
-        self._view: View | None = None
+        self._sample: Sample | None = None
         self._rows = 1
         self._began: float | None = None
         self._due = 0.0
-        self._looks: queue.SimpleQueue[_Look | Exception] = queue.SimpleQueue()
+        self._samples: queue.SimpleQueue[Sample | Exception] = queue.SimpleQueue()
 
     def run(self) -> int:
-        """Shows the page and reads keys until the end; returns the exit code.
-
-        Raises:
-            RuntimeNotFoundError: There is no such runtime, or all have ended.
-            RuntimeUnreachableError: It belongs to another user.
-        """
+        """Shows the page and reads keys until the end; returns the exit code."""
         with Terminal() as terminal:
             while True:
                 with self._live() as live:
@@ -335,37 +296,37 @@ class _Session:
     def _look(self, terminal: Terminal, now: float) -> None:
         def look() -> None:
             try:
-                sample: _Look | Exception = self._looker.look()
+                sample: Sample | Exception = self._looker.look()
             except Exception as error:  # noqa: BLE001  # it is raised in the main thread
                 sample = error
-            self._looks.put(sample)
+            self._samples.put(sample)
             terminal.wake()
 
         self._began, self._due = now, now + self._interval
         threading.Thread(target=look, name="actorlib-top", daemon=True).start()
 
     def _take_look(self) -> None:
-        if self._looks.empty():
+        if self._samples.empty():
             return
-        sample = self._looks.get()
+        sample = self._samples.get()
         began, self._began = self._began, None
         if isinstance(sample, Exception):
             raise sample
         if began is not None:
             self._due = max(self._due, began + sample.rest)
-        self._view = self._looker.view(sample)
+        self._sample = sample
 
     def _draw(self, live: Live, now: float) -> None:
         late = 0.0 if self._began is None else now - self._began
         remark = f"waiting for an answer for {late:.0f} s" if late >= _LATE else ""
-        if self._view is None:
+        sample = self._sample
+        if sample is None:
             live.update(f" {remark}", refresh=True)
             return
         from actorlib._cli.top_page import page  # noqa: PLC0415  # it loads rich
 
-        view = self._view
         if remark:
-            view = view._replace(remarks=[*view.remarks, remark])
-        drawn = page(view, self._screen, self._out, self._out.height)
+            sample = sample._replace(remarks=[*sample.remarks, remark])
+        drawn = page(sample, self._screen, self._out, self._out.height)
         self._screen, self._rows = drawn.screen, drawn.rows
         live.update(drawn.content, refresh=True)
