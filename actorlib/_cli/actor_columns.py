@@ -47,11 +47,11 @@ def actor_table(
     *,
     has_rates: bool = False,
 ) -> ActorTable:
-    """Makes a table of actors.
+    """Makes a table of actors for a page of a width in characters.
 
     Args:
         actors: Its rows.
-        width: The width of the page in characters.
+        width: The width.
         owners: The pid of the runtime by the id of the actor, to show it.
         has_rates: Whether to show calls per second.
     """

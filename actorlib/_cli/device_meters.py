@@ -57,12 +57,6 @@ class DeviceMeters:
             return [_metered(nvml, at) for at in range(nvml.nvmlDeviceGetCount())]
         return []
 
-    def close(self) -> None:
-        if self._nvml is not None:
-            nvml, self._nvml = self._nvml, None
-            with suppress(nvml.NVMLError):
-                nvml.nvmlShutdown()
-
     def _session(self) -> ModuleType | None:
         if self._nvml is None and not self._is_off:
             try:

@@ -180,15 +180,7 @@ def summarize(
     took: float,
     claims: Mapping[Device, Sequence[Claimant]] | None = None,
 ) -> Summary:
-    """Converts detections to plain values, in a stable order.
-
-    Args:
-        detections: What ``discover`` returned for these families.
-        accelerators: The families.
-        host: The machine.
-        took: The seconds of the detection.
-        claims: The claims on devices; None for no claims. Default: None.
-    """
+    """Converts detections of families to plain values, in a stable order."""
     found = inventory(detections, {}, accelerators)
     claimed = {(d.family, d.id): each for d, each in (claims or {}).items()}
     environ = host.environ
@@ -296,13 +288,7 @@ def show(
     host: Host | None = None,
     accelerators: Sequence[Accelerator] | None = None,
 ) -> None:
-    """Prints the accelerators of a machine, and why others are not offered.
-
-    Args:
-        as_json: Whether to print one JSON document instead of tables.
-        host: The machine; None for this one.
-        accelerators: The families; None for all.
-    """
+    """Prints the accelerators of a machine, and why others are not offered."""
     every = families() if accelerators is None else accelerators
     # A vendor's module may print while it is imported, which would break the document.
     with contextlib.redirect_stdout(sys.stderr):

@@ -71,13 +71,9 @@ def show(*, as_json: bool) -> int:
 def examine(
     checks: Mapping[str, Check], host: Host, limit: float = _LIMIT
 ) -> list[Finding]:
-    """Runs all checks at the same time.
+    """Runs all checks at the same time, within a limit in seconds.
 
-    Args:
-        checks: The checks, by their names.
-        host: The machine.
-        limit: Seconds for all of them. One that takes longer is left in its daemon
-            thread. Default: 75.0.
+    A check that takes longer is left in its daemon thread.
     """
     results = {name: _start(check, host) for name, check in checks.items()}
     wait(results.values(), timeout=limit)

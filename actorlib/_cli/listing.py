@@ -172,10 +172,7 @@ def listed(
 ) -> Listing:
     """Queries runtimes, and the system about their processes.
 
-    Args:
-        addresses: The runtimes.
-        has_dead: Whether to list dead actors.
-        meanwhile: Called in the interval in which CPU time is measured.
+    ``meanwhile`` is called in the interval in which CPU time is measured.
     """
     replies = ask_runtimes(addresses, has_dead=has_dead)
     began, before = time.monotonic(), cpu_times(replies)
@@ -217,13 +214,7 @@ def cpu_times(replies: Sequence[Reply]) -> dict[int, float]:
 def busyness(
     before: Mapping[int, float], now: Mapping[int, float], took: float
 ) -> dict[int, float]:
-    """Returns the load of processes in per cent of one CPU.
-
-    Args:
-        before: Their CPU time at the begin of an interval.
-        now: Their CPU time at its end.
-        took: Its length in seconds.
-    """
+    """Returns the load of processes in per cent of one CPU, from two CPU times."""
     if took <= 0:
         return {}
     return {

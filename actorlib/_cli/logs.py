@@ -68,11 +68,6 @@ class Chosen(NamedTuple):
     def of(cls, *, ago: float | None, level: str | None, pattern: str | None) -> Self:
         """Checks the options of the command.
 
-        Args:
-            ago: Seconds before now, or None.
-            level: The name or the number of a level, or None.
-            pattern: A regular expression, or None.
-
         Raises:
             ValueError: A value is invalid.
         """
@@ -115,11 +110,7 @@ def show(
     is_followed: bool = False,
     pid: int | None = None,
 ) -> None:
-    """Prints the last ``count`` lines of an actor, or of all, and then those that come.
-
-    Raises:
-        ValueError: The level or the pattern is invalid.
-    """
+    """Prints the last ``count`` lines of an actor or of all, then those that come."""
     chosen = Chosen.of(ago=ago, level=level, pattern=pattern)
     address = the_runtime(pid)
     reader = _Reader(address, chosen, *_find(address, word))
@@ -172,13 +163,7 @@ class _Page(NamedTuple):
 
 
 class _Reader:
-    """Reads the lines of a runtime.
-
-    Args:
-        address: The address of its server.
-        chosen: The selection.
-        actor: The id of the actor, or None.
-        word: The word for the actor, if its id is unknown.
+    """Reads the selected lines of a runtime, or of an actor by its id or its word.
 
     Attributes:
         unshown: Lost lines that are added to the count of the next line.
@@ -250,11 +235,9 @@ class _Reader:
 
 
 def is_of(line: LogLine, word: str) -> bool:
-    """Whether a line is of the actor that is meant, as far as the line tells.
+    """Whether a line is of the actor of a word, as far as the line shows.
 
-    Args:
-        line: A line.
-        word: A name, a class, a pid, or the beginning or the end of an id.
+    The word is a name, a class, a pid, or the beginning or the end of an id.
     """
     if word == str(line.pid):
         return True

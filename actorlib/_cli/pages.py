@@ -36,11 +36,7 @@ def console() -> Console:
 
 
 def write_document(document: object, *, indent: int | None = 2) -> None:
-    """Writes one document, and a line end.
-
-    Args:
-        document: The document, of types that json writes.
-        indent: The indentation; None for one line.
+    """Writes one document, and a line end; on one line without an indentation.
 
     Raises:
         SystemExit: The reader has gone (1).

@@ -30,14 +30,9 @@ OWNER = "owner"
 
 
 def show(word: str, *, as_json: bool, has_all: bool, pid: int | None) -> None:
-    """Prints the stacks of a process.
+    """Prints the stacks of an actor, or of the program for the word ``"owner"``.
 
-    Args:
-        word: The actor, or ``"owner"`` for the program itself. The pid of an actor
-            works even while the program does not answer.
-        as_json: Whether to print one JSON document instead of text.
-        has_all: Whether the frames of actorlib and of Python are shown, too.
-        pid: The process of the runtime, if there are several.
+    The pid of an actor works even while the program does not answer.
     """
     address = the_runtime(pid)
     stacks = _owners(address) if word == OWNER else _workers(address, word)

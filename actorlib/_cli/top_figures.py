@@ -98,12 +98,9 @@ class History:
 
 
 def sparkline(values: Sequence[float], width: int, *, is_plain: bool = False) -> str:
-    """Draws numbers from 0 on as a line of bars, the latest on the right.
+    """Draws the last ``width`` numbers from 0 on as bars, the latest on the right.
 
-    Args:
-        values: The numbers.
-        width: The most numbers to draw.
-        is_plain: Whether only ASCII may be used.
+    If it is plain, only ASCII is used.
     """
     bars = _PLAIN_BARS if is_plain else _BARS
     latest = list(values)[-width:] if width > 0 else list[float]()

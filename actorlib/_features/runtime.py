@@ -57,12 +57,7 @@ def make_tiers(site: Site) -> list[Tier]:
 
 
 def attach(engine: RuntimeEngine, options: RuntimeOptions) -> None:
-    """Attaches the features that a runtime has from its start.
-
-    Args:
-        engine: The local engine, or the inline one.
-        options: The options of the runtime.
-    """
+    """Attaches the features that a runtime has from its start; not for Ray's engine."""
     with suppress(UnsupportedOptionError):  # it works without logs
         logs_of(engine, "logs").receive_records(options)
     with suppress(UnsupportedOptionError):  # it works without a memory monitor

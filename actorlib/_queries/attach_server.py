@@ -77,9 +77,6 @@ class AttachServer:
 
     It holds the name from its construction; connections wait until ``begin``.
 
-    Args:
-        name: The name of the runtime.
-
     Raises:
         RuntimeAlreadyExistsError: This user has a runtime of that name.
         OSError: The socket cannot be made.
@@ -195,11 +192,8 @@ class AttachServer:
 class _Question:
     """Reads the question from one connection.
 
-    Args:
-        loop: The owner's loop.
-        caller: The connection.
-        answer: Receives the connection and the question, and owns the connection.
-        over: Called when nothing more is read here.
+    ``answer`` gets the connection and the question, and owns the connection. ``over``
+    is called when nothing more is read here.
     """
 
     def __init__(

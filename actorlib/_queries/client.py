@@ -171,12 +171,6 @@ def ask_loop(
 ) -> Any:
     """Sends a query that only the loop of a runtime can answer; returns the value.
 
-    Args:
-        address: The address of its server.
-        verb: The name of the query.
-        patience: Seconds that its loop may take.
-        **options: The parameters of the query.
-
     Raises:
         RuntimeUnreachableError: The runtime or its loop does not answer.
         ValueError: It refuses the query; the message has the reason.
@@ -218,7 +212,7 @@ def _asked(address: Address, question: bytes, end: float) -> bytes:
         RuntimeUnreachableError: Another user's process listens there.
         TimeoutError: The answer does not come in time, or the process is stopped.
     """
-    if _is_stopped(address.pid):
+    if processes.is_stopped(address.pid):
         raise TimeoutError
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         _connect(sock, address, end)
@@ -262,24 +256,15 @@ def _receive(sock: socket.socket, end: float) -> bytes:
 
 
 def _left(end: float) -> float:
-    """Returns the seconds until the end.
-
-    Raises:
-        TimeoutError: There are none.
-    """
+    """Returns the seconds until the end; raises TimeoutError if there are none."""
     seconds = end - time.monotonic()
     if seconds <= 0:
         raise TimeoutError
     return seconds
 
 
-def _is_stopped(pid: int) -> bool:
-    use = processes.usage(pid)
-    return use is not None and use.state in "tT"
-
-
 def _why_silent(pid: int, who: str) -> str:
-    if _is_stopped(pid):
+    if processes.is_stopped(pid):
         return (
             f"{who} is stopped (SIGSTOP, or a debugger): kill -CONT {pid} lets it go on"
         )

@@ -32,7 +32,7 @@ from starlette.routing import Route
 from actorlib._base.ids import ID_SIZE
 from actorlib._web.guard import Guard
 from actorlib._web.looks import PAGE
-from actorlib._web.questions import OWNER, Killed, Questions
+from actorlib._web.questions import OWNER, Questions
 from actorlib._web.watch import in_json
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
 
@@ -58,13 +58,7 @@ _KILLS = '{"restart": true}, {"restart": false} or {}'
 
 @final
 class Application:
-    """Serves the page of one runtime.
-
-    Args:
-        ask: Sends queries to the runtime.
-        watch: Takes samples of it.
-        admission: Authorizes requests.
-    """
+    """Serves the page of one runtime."""
 
     def __init__(self, ask: Ask, watch: Watch, admission: Admission) -> None:
         self._watch = watch
@@ -140,7 +134,7 @@ class Application:
         except ClientDisconnect:
             return Response()  # the client has gone
 
-        def kill(actor: str) -> Killed:
+        def kill(actor: str) -> object:
             return self._questions.kill(actor, is_restarted=is_restarted)
 
         return await _answered(kill, request.path_params["actor"])
@@ -160,7 +154,8 @@ async def _answered(way: Callable[[str], object], actor: str) -> Response:
         status, reason = 409, str(error)
     else:
         # Starlette's JSONResponse refuses texts that are not UTF-8; file names may be.
-        return Response(in_json(PAGE.encode(answer)), media_type="application/json")
+        content = answer if isinstance(answer, dict) else PAGE.encode(answer)
+        return Response(in_json(content), media_type="application/json")
     return Response(in_json({"error": reason}), status, media_type="application/json")
 
 

@@ -77,25 +77,24 @@ class Rates:
 
     def calls(self, actor: str) -> float | None:
         """Returns the calls per second of an actor; None for the first sample."""
-        if len(self._looks) < 2:
+        seconds, old, new = self._latest(actor)
+        if new is None or seconds <= 0:
             return None
-        before, now = self._looks[-2], self._looks[-1]
-        old, new = before.actors.get(actor), now.actors.get(actor)
-        if new is None or now.at <= before.at:
-            return None
-        return max(0, new.made - (old.made if old else 0)) / (now.at - before.at)
+        return max(0, new.made - (old.made if old else 0)) / seconds
 
     def cpu(self, actor: str) -> float | None:
         """Returns the CPU time of an actor's process, in per cent of one CPU."""
+        seconds, old, new = self._latest(actor)
+        if not old or not new or old.cpu is None or new.cpu is None or seconds <= 0:
+            return None
+        return max(0.0, new.cpu - old.cpu) / seconds * 100
+
+    def _latest(self, actor: str) -> tuple[float, Count | None, Count | None]:
+        """Returns the seconds between the last two samples, and an actor's counts."""
         if len(self._looks) < 2:
-            return None
+            return 0.0, None, None
         before, now = self._looks[-2], self._looks[-1]
-        old, new = before.actors.get(actor), now.actors.get(actor)
-        if not old or not new or old.cpu is None or new.cpu is None:
-            return None
-        if now.at <= before.at:
-            return None
-        return max(0.0, new.cpu - old.cpu) / (now.at - before.at) * 100
+        return now.at - before.at, before.actors.get(actor), now.actors.get(actor)
 
     def seconds_a_call(self, actors: Sequence[str]) -> float | None:
         """Returns the average time of calls of actors, with their time in the queue.
@@ -107,14 +106,14 @@ class Rates:
             return None
         first, last = self._looks[0], self._looks[-1]
         answered = 0
+        nothing = Count(0, 0, None)
         for actor in actors:
             new = last.actors.get(actor)
             if new is not None:
-                old = first.actors.get(actor, Count(0, 0, None))
+                old = first.actors.get(actor, nothing)
                 answered += (new.made - new.pending) - (old.made - old.pending)
         if answered <= 0:
             return None
-        nothing = Count(0, 0, None)
         pending = [
             sum(look.actors.get(actor, nothing).pending for actor in actors)
             for look in self._looks
@@ -262,13 +261,9 @@ PAGE: Final = RowEncoder(
 def described(
     status: Status, usages: Mapping[int, Usage], rates: Rates, at: float
 ) -> Shown:
-    """Converts a status to the content of the page.
+    """Converts a status, with dead actors, to the content of the page.
 
-    Args:
-        status: The status, with dead actors.
-        usages: The figures of processes, by pid.
-        rates: The rates, this sample included.
-        at: The time, in seconds since the epoch.
+    The rates include this sample.
     """
     living = [one for one in status.snapshot.actors if one.state != "dead"]
     dead = [one for one in status.snapshot.actors if one.state == "dead"]
@@ -304,7 +299,7 @@ def _actor(
     process = ProcessUse(
         cpu=_rounded(rates.cpu(actor.actor_id), 1),
         rss=usage.rss if usage else None,
-        is_stopped=usage is not None and usage.state in "tT",
+        is_stopped=usage is not None and usage.is_stopped,
     )
     rate = None if is_dead else _rounded(rates.calls(actor.actor_id), 1)
     return describe_actor(actor, status, at, process, rate)

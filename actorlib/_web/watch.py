@@ -70,12 +70,6 @@ class Look(NamedTuple):
 class Watch:
     """Samples one runtime.
 
-    Args:
-        ask: Sends queries to it.
-        usage: Reads the figures of a process.
-        clock: Returns the time, in seconds since the epoch.
-        interval: Seconds between two samples.
-
     Attributes:
         latest: The latest sample.
         known: The content of the latest sample that the runtime has answered, or None.

@@ -215,7 +215,6 @@ def test_meters_when_cards_are_there_then_what_each_can_tell() -> None:
     meters = DeviceMeters(host)
 
     first, second, third, lost = meters.look()
-    meters.close()
 
     assert (first.busy, first.uuid, first.used) == (43, "GPU-a", 0)
     assert (second.busy, second.total) == (None, 80 * 2**30)
@@ -228,7 +227,6 @@ def test_meters_when_nvml_does_not_start_then_nothing(broken: str) -> None:
     meters = DeviceMeters(nvidia_host(broken=broken))
 
     assert meters.look() == meters.look() == []
-    meters.close()
 
 
 def test_devices_when_two_runtimes_grant_one_then_it_is_there_once() -> None:

@@ -165,13 +165,7 @@ def find_limits(
     environ: Mapping[str, str],
     packages: Packages,
 ) -> Limits:
-    """Returns the limits of frameworks in a process.
-
-    Args:
-        enforced: The shares of the process, each with its tier.
-        environ: The environment of the process without them.
-        packages: The installed frameworks.
-    """
+    """Returns the limits of frameworks in a process with this environment."""
     shares = [
         (share, tier)
         for share, tier in enforced

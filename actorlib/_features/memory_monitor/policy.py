@@ -23,12 +23,9 @@ class Candidate(NamedTuple):
     """A worker that could be ended.
 
     Attributes:
-        pid: Its process id.
         title: The name of the worker in messages.
-        nbytes: The memory that it uses, in bytes.
         started: When it was ready, in seconds since the epoch; infinite if it is not.
         is_retriable: Whether what it runs will run again.
-        is_actor: Whether it holds an actor, as opposed to calls of functions.
     """
 
     pid: int

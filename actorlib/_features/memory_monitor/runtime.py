@@ -1,4 +1,4 @@
-"""Looks at the memory in use from time to time, and ends a worker when it is short."""
+"""Checks the memory in use from time to time, and ends a worker when it is short."""
 
 from __future__ import annotations
 
@@ -40,9 +40,6 @@ class MemoryMonitor:
 
     A look, once a second or more often, reads two small files on the loop (50 us). Only
     when memory is short does a thread read the sizes of the workers.
-
-    Args:
-        engine: The engine of the runtime.
     """
 
     command: ClassVar[str] = "init(memory_threshold=...)"
@@ -61,9 +58,8 @@ class MemoryMonitor:
     def start(self, threshold: float | None) -> None:
         """Begins to look at the memory.
 
-        Args:
-            threshold: The part of the memory in use from which on a worker is ended;
-                None for the default, 1 for never.
+        A worker is ended from this part of the memory in use on: None is the default, 1
+        never.
         """
         self._threshold = _DEFAULT if threshold is None else threshold
         if self._threshold < 1 and not self._machine.is_shared:

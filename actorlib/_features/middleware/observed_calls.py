@@ -117,12 +117,7 @@ class ObservedCalls:
         self._stream = engine.stream
 
     def begin(self, counter: CallCounter | None = None) -> None:
-        """Observes all calls of the engine from now on.
-
-        Args:
-            counter: The middleware that counts calls and sees few of them; None to see
-                all.
-        """
+        """Observes all calls of the engine from now on, or counts most of them."""
         self._engine.call = self.call if counter is None else self._counted_by(counter)
         self._engine.stream = self.stream
         if counter is not None:

@@ -84,14 +84,10 @@ class CallRecording:
 
     def __init__(self, engine: LocalEngine) -> None:
         self._engine = engine
-        table = engine.actor_table
-        table.watch = self._watch_new
+        self._table = engine.actor_table
+        self._table.watch = self._watch_new
         engine.requests.others[RECORDED] = self._add
-        self._supervisors = table.by_id
-        self._pool = table.pool
-        self._objects = table.objects
-        self._inquiries = table.inquiries
-        self._loop = table.loop
+        self._supervisors = self._table.by_id
         # By the time of their beginning.
         self._recordings: dict[float, _Recording] = {}
         self._active: set[float] = set()
@@ -108,10 +104,10 @@ class CallRecording:
         self._questions = 0
 
     def begin(self, most: int) -> float:
-        """Begins a recording; returns its start time, which identifies it.
+        """Begins a recording of at most so many calls, and as many runs.
 
-        Args:
-            most: The most calls, and the most runs, that are kept.
+        Returns:
+            Its start time, which identifies it.
 
         Raises:
             RuntimeError: The runtime was shut down, or this is not its loop's thread.
@@ -164,8 +160,12 @@ class CallRecording:
             if (session := _session_of(supervisor)) is not None
         ]
         question = (FEATURE, _NAME, mode, self._questions)
-        answers = self._inquiries.ask(sessions, question, patience, self._questions)
-        result: asyncio.Future[Callable[[], Recorded]] = self._loop.create_future()
+        answers = self._table.inquiries.ask(
+            sessions, question, patience, self._questions
+        )
+        result: asyncio.Future[Callable[[], Recorded]] = (
+            self._table.loop.create_future()
+        )
         answers.add_done_callback(partial(self._finish, began, ended, overflow, result))
         return result
 
@@ -212,7 +212,7 @@ class CallRecording:
             self._piece_runs += runs
             self._drop_pieces()
         if number:
-            self._inquiries.answered(session, FEATURE, None, number)
+            self._table.inquiries.answered(session, FEATURE, None, number)
 
     def _drop_pieces(self) -> None:
         # A piece may have more runs than are kept: the result is cut to the limit.
@@ -228,16 +228,16 @@ class CallRecording:
         for supervisor in self._supervisors.values():
             self._watch(supervisor)
             self._begin(supervisor)
-        self._pool.calls.note_sent = partial(self._sent, b"")
-        self._objects.note_put = self._put
+        self._table.pool.calls.note_sent = partial(self._sent, b"")
+        self._table.objects.note_put = self._put
 
     def _switch_off(self) -> None:
         for supervisor in self._supervisors.values():
             supervisor.record.watcher = None
         for supervisor in self._callees():
             supervisor.router.calls.note_sent = None
-        self._pool.calls.note_sent = None
-        self._objects.note_put = None
+        self._table.pool.calls.note_sent = None
+        self._table.objects.note_put = None
 
     def _callees(self) -> Iterator[ActorSupervisor]:
         """Yields all but the workers of functions, whose calls are in the pool."""
@@ -256,14 +256,7 @@ class CallRecording:
             supervisor.router.calls.note_sent = sent
 
     def _sent(self, callee: bytes, number: int, target: object, what: Any) -> None:
-        """Records a call that has got its number.
-
-        Args:
-            callee: The callee; empty for a function.
-            number: The number of the call in its call table.
-            target: The receiver of the answer.
-            what: The method or the function.
-        """
+        """Records a call that has got its number; functions have an empty callee."""
         self._recorded_calls += 1
         session = parent = 0
         # Most calls are made by the program.
@@ -300,7 +293,7 @@ class CallRecording:
             (supervisor.record.id, call.number)
             for supervisor in self._callees()
             for call in supervisor.router.unanswered()
-        } | {(b"", call.number) for call in self._pool.unanswered()}
+        } | {(b"", call.number) for call in self._table.pool.unanswered()}
         silent = (self._supervisors.get(ActorId(s.actor)) for s in answers.silent)
         recorded = Recorded(
             began=began,

@@ -45,12 +45,7 @@ def confirm(
 ) -> Watched:
     """Decides whether to report an excess, from the proportional size.
 
-    Args:
-        watched: The watch before this look.
-        asked: Bytes that the actor requested.
-        used: Resident bytes.
-        proportional: The proportional size in bytes; None if unknown: then nothing is
-            subtracted.
+    If the size is unknown (None), nothing is subtracted.
 
     Returns:
         The watch after this look: ``is_told`` if the excess is to be reported.

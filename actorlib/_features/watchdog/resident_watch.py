@@ -62,11 +62,8 @@ class ResidentWatch:
     ) -> None:
         """Watches a worker from now on.
 
-        Args:
-            worker: The worker.
-            label: Returns the name of its actor in messages.
-            asked: Bytes that it requested; None to report no excess, as it cannot have
-                more.
+        ``asked`` is None for a worker that cannot have more than it requested: no
+        excess is reported.
         """
         if self._is_closed or self._host.system != "linux":
             return
