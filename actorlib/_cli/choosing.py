@@ -41,18 +41,18 @@ def find_actor(rows: Sequence[ActorInfo], word: str) -> ActorInfo:
     living = [row for row in rows if row.state != "dead"]
     dead = [row for row in rows if row.state == "dead"]
     for among in (living, dead):
-        for means in _meanings(word):
+        for means in _list_meanings(word):
             matches = [row for row in among if means(row)]
             if len(matches) == 1:
                 return matches[0]
             if matches:
                 raise RuntimeNotFoundError(
-                    f"{word!r} may be any of {_named(matches)}: write its id or its pid"
+                    f"{word!r} may be any of {_titles(matches)}: write its id or its pid"
                 )
     if not rows:
         raise RuntimeNotFoundError(f"there is no actor {word!r}, and no other either")
     raise RuntimeNotFoundError(
-        f"there is no actor {word!r}: there are {_named(living or dead)}"
+        f"there is no actor {word!r}: there are {_titles(living or dead)}"
     )
 
 
@@ -61,7 +61,7 @@ def title_of(actor: ActorInfo) -> str:
     return with_pid(actor.label, actor.pid)
 
 
-def _meanings(word: str) -> Iterator[Callable[[ActorInfo], bool]]:
+def _list_meanings(word: str) -> Iterator[Callable[[ActorInfo], bool]]:
     """Returns the meanings of a word, the likeliest first."""
     yield lambda row: row.name == word
     if word.isdecimal() and not word.startswith("0"):
@@ -72,7 +72,7 @@ def _meanings(word: str) -> Iterator[Callable[[ActorInfo], bool]]:
     yield lambda row: row.class_name == word
 
 
-def _named(rows: Iterable[ActorInfo]) -> str:
+def _titles(rows: Iterable[ActorInfo]) -> str:
     titles = [f"{title_of(row)} {row.actor_id}" for row in rows]
     more = len(titles) - _SHOWN
     rest = [f"and {more} more"] if more > 0 else []

@@ -54,7 +54,7 @@ class DeviceMeters:
         if nvml is None:
             return []
         with suppress(nvml.NVMLError):
-            return [_metered(nvml, at) for at in range(nvml.nvmlDeviceGetCount())]
+            return [_read_meter(nvml, at) for at in range(nvml.nvmlDeviceGetCount())]
         return []
 
     def _session(self) -> ModuleType | None:
@@ -69,7 +69,7 @@ class DeviceMeters:
         return self._nvml
 
 
-def _metered(nvml: ModuleType, index: int) -> DeviceMeter:
+def _read_meter(nvml: ModuleType, index: int) -> DeviceMeter:
     handle = _query(nvml, "nvmlDeviceGetHandleByIndex", index)
     if handle is None:
         return DeviceMeter(index=index)

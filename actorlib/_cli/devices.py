@@ -313,11 +313,11 @@ def look(host: Host, accelerators: Sequence[Accelerator]) -> Summary:
 def draw(summary: Summary) -> RenderableType:
     """Lays out a summary as tables and sentences."""
     sections = (
-        _table("Devices that actors may hold", _OFFERED, _offered(summary))
+        _table("Devices that actors may hold", _OFFERED, _list_offered(summary))
         or "There is no accelerator here that actors could hold.\n",
         _amounts(summary),
         _holding(summary),
-        _table("Not offered", _LEFT_OUT, _left_out(summary)),
+        _table("Not offered", _LEFT_OUT, _list_rejected(summary)),
         _reasons(summary),
         _settings(summary),
         _ending(summary),
@@ -370,7 +370,7 @@ _LEFT_OUT: list[Column[tuple[FamilyRow, Rejected]]] = [
 ]
 
 
-def _offered(summary: Summary) -> list[_Offered]:
+def _list_offered(summary: Summary) -> list[_Offered]:
     """Returns a row for each offered device, by kind and index."""
     rows = [
         _Offered(family, device, _length(family.devices))
@@ -501,7 +501,7 @@ def _by_memory(summary: Summary) -> str:
     return f", or by gpu_memory up to {format_askable(max(sizes))}"
 
 
-def _left_out(summary: Summary) -> list[tuple[FamilyRow, Rejected]]:
+def _list_rejected(summary: Summary) -> list[tuple[FamilyRow, Rejected]]:
     return [
         (family, rejected)
         for family in summary.families

@@ -164,7 +164,7 @@ class Reply(NamedTuple):
                     yield actor.pid
 
 
-def listed(
+def query_listing(
     addresses: Sequence[Address],
     *,
     has_dead: bool = False,

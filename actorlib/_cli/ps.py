@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING
 
-from actorlib._cli.listing import DOCUMENT, listed
+from actorlib._cli.listing import DOCUMENT, query_listing
 from actorlib._cli.pages import console, write_document
 from actorlib._queries.client import find_runtimes
 
@@ -36,10 +36,10 @@ def show(*, as_json: bool, pid: int | None, has_dead: bool) -> int:
 
 def _print(addresses: Sequence[Address], *, as_json: bool, has_dead: bool) -> Listing:
     if as_json:
-        listing = listed(addresses, has_dead=has_dead)
+        listing = query_listing(addresses, has_dead=has_dead)
         write_document(DOCUMENT.encode(listing))
     else:
-        listing = listed(addresses, has_dead=has_dead, meanwhile=_page)
+        listing = query_listing(addresses, has_dead=has_dead, meanwhile=_page)
         out = console()
         out.print(_page().draw(listing, out.width), crop=False)
     return listing

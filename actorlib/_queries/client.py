@@ -145,7 +145,7 @@ def ask(
     question = question_frame(verb, {**options, "patience": patience})
     while True:
         try:
-            answer = read_answer(_asked(address, question, end), verb)
+            answer = read_answer(_send_once(address, question, end), verb)
             break
         except TimeoutError:
             raise RuntimeUnreachableError(_why_silent(address.pid, who)) from None
@@ -202,7 +202,7 @@ def user_name(uid: int) -> str:
     return str(uid)
 
 
-def _asked(address: Address, question: bytes, end: float) -> bytes:
+def _send_once(address: Address, question: bytes, end: float) -> bytes:
     """Sends a question once; returns the content of the answer.
 
     Raises:
@@ -229,11 +229,11 @@ def _connect(sock: socket.socket, address: Address, end: float) -> None:
         TimeoutError: Its queue of connections is full.
     """
     while True:
-        sock.settimeout(_left(end))
+        sock.settimeout(_seconds_until(end))
         try:
             sock.connect(address.place)
         except BlockingIOError:
-            time.sleep(min(_PAUSE, _left(end)))
+            time.sleep(min(_PAUSE, _seconds_until(end)))
         else:
             break
     if peer_uid(sock) not in (None, address.uid):
@@ -246,7 +246,7 @@ def _connect(sock: socket.socket, address: Address, end: float) -> None:
 def _receive(sock: socket.socket, end: float) -> bytes:
     reader = FrameReader(MOST_ANSWERED)
     while True:
-        sock.settimeout(_left(end))
+        sock.settimeout(_seconds_until(end))
         piece = sock.recv(min(reader.missing, _PIECE))
         if not piece:
             raise EOFError
@@ -255,7 +255,7 @@ def _receive(sock: socket.socket, end: float) -> bytes:
             return content
 
 
-def _left(end: float) -> float:
+def _seconds_until(end: float) -> float:
     """Returns the seconds until the end; raises TimeoutError if there are none."""
     seconds = end - time.monotonic()
     if seconds <= 0:

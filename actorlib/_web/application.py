@@ -102,15 +102,15 @@ class Application:
             self._watching -= 1
 
     async def _answer(self, request: Request) -> Response:
-        ways: dict[str, Callable[[str], object]] = {
+        queries: dict[str, Callable[[str], object]] = {
             "calls": self._questions.calls,
             "explain": self._questions.explain,
             "stack": self._questions.stack,
         }
-        way = ways.get(request.path_params["question"])
-        if way is None:
+        answer_query = queries.get(request.path_params["question"])
+        if answer_query is None:
             return JSONResponse({"error": "nothing is served there"}, status_code=404)
-        return await _answered(way, request.path_params["actor"])
+        return await _respond(answer_query, request.path_params["actor"])
 
     async def _logs(self, request: Request) -> Response:
         after, *others = request.query_params.getlist("after") or ["0"]
@@ -123,7 +123,7 @@ class Application:
         def logs(actor: str) -> Logs:
             return self._questions.logs(actor, int(after))
 
-        return await _answered(logs, request.path_params["actor"])
+        return await _respond(logs, request.path_params["actor"])
 
     async def _kill(self, request: Request) -> Response:
         try:
@@ -137,15 +137,15 @@ class Application:
         def kill(actor: str) -> object:
             return self._questions.kill(actor, is_restarted=is_restarted)
 
-        return await _answered(kill, request.path_params["actor"])
+        return await _respond(kill, request.path_params["actor"])
 
 
-async def _answered(way: Callable[[str], object], actor: str) -> Response:
+async def _respond(answer_query: Callable[[str], object], actor: str) -> Response:
     if actor != OWNER and not _ID.fullmatch(actor):
         wrong = {"error": "There is no such actor: an id has 32 hex digits."}
         return JSONResponse(wrong, status_code=404)
     try:
-        answer = await asyncio.to_thread(way, actor.lower())
+        answer = await asyncio.to_thread(answer_query, actor.lower())
     except RuntimeNotFoundError as error:
         status, reason = 404, str(error)
     except RuntimeUnreachableError as error:

@@ -95,7 +95,7 @@ class Questions:
         if answer.outcome == BLOCKED:
             row, own = self._watch.actor(actor), self._watch.own_pid
             if row is None:
-                raise _blocked(answer.value)
+                raise _blocked_error(answer.value)
             return row, own
         status: Status = answer.value
         for info in status.snapshot.actors:
@@ -106,7 +106,7 @@ class Questions:
     def _loop(self, verb: str, **options: Any) -> Any:
         answer = self._ask(verb, patience=_PATIENCE, **options)
         if answer.outcome == BLOCKED:
-            raise _blocked(answer.value)
+            raise _blocked_error(answer.value)
         return answer.value
 
 
@@ -115,7 +115,7 @@ def _of(actor: str) -> dict[str, str]:
     return {} if actor == OWNER else {"actor": actor}
 
 
-def _blocked(standstill: Standstill) -> RuntimeUnreachableError:
+def _blocked_error(standstill: Standstill) -> RuntimeUnreachableError:
     return RuntimeUnreachableError(
         "the event loop of the program does not answer, for at least "
         f"{standstill.seconds:.1f} s by now"

@@ -112,7 +112,7 @@ class Watch:
             answer, usages = await asyncio.to_thread(self._query)
             took = time.monotonic() - began
             self._due = began + max(self._interval, _EASE * took)
-            content = self._shown(answer, usages)
+            content = self._content_of(answer, usages)
             text = in_json(PAGE.encode(content))
             self.latest = Look(self.latest.number + 1, content, text)
             return self.latest
@@ -148,7 +148,7 @@ class Watch:
                         usages[pid] = usage
         return answer, usages
 
-    def _shown(
+    def _content_of(
         self, answer: Answer | str, usages: dict[int, Usage]
     ) -> Shown | Blocked | Gone:
         at = self._clock()

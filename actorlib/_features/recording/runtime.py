@@ -120,7 +120,7 @@ class CallRecording:
             self._most = most
             self._calls = deque(self._calls, maxlen=most)
         first: dict[bytes, Actor] = {
-            actor: _described(one.record, one.record.state.value)
+            actor: _describe(one.record, one.record.state.value)
             for actor, one in self._supervisors.items()
         }
         runs = self._dropped + self._piece_runs
@@ -177,7 +177,7 @@ class CallRecording:
         result: asyncio.Future[Callable[[], Recorded]],
         answers: asyncio.Future[Answers],
     ) -> None:
-        recorded = self._recorded(began, ended, overflow, answers.result())
+        recorded = self._make_recording(began, ended, overflow, answers.result())
         if began not in self._active:
             del self._recordings[began]
         if not self._recordings:
@@ -199,7 +199,7 @@ class CallRecording:
     def _watch_new(self, supervisor: ActorSupervisor) -> None:
         """Records the events of a new actor."""
         if self._active:
-            self._moved(supervisor.record)
+            self._note_move(supervisor.record)
             self._watch(supervisor)
 
     def _add(
@@ -228,8 +228,8 @@ class CallRecording:
         for supervisor in self._supervisors.values():
             self._watch(supervisor)
             self._begin(supervisor)
-        self._table.pool.calls.note_sent = partial(self._sent, b"")
-        self._table.objects.note_put = self._put
+        self._table.pool.calls.note_sent = partial(self._note_call, b"")
+        self._table.objects.note_put = self._note_put
 
     def _switch_off(self) -> None:
         for supervisor in self._supervisors.values():
@@ -250,12 +250,12 @@ class CallRecording:
             session.channel.send((FEATURE, _NAME, BEGIN, 0))
 
     def _watch(self, supervisor: ActorSupervisor) -> None:
-        supervisor.record.watcher = self._moved
+        supervisor.record.watcher = self._note_move
         if supervisor.record.is_actor:
-            sent = partial(self._sent, supervisor.record.id)
+            sent = partial(self._note_call, supervisor.record.id)
             supervisor.router.calls.note_sent = sent
 
-    def _sent(self, callee: bytes, number: int, target: object, what: Any) -> None:
+    def _note_call(self, callee: bytes, number: int, target: object, what: Any) -> None:
         """Records a call that has got its number; functions have an empty callee."""
         self._recorded_calls += 1
         session = parent = 0
@@ -268,25 +268,25 @@ class CallRecording:
         # The fields of ``Made``: a plain tuple takes half the time.
         self._calls.append((callee, number, time.monotonic(), session, parent, name))
 
-    def _moved(self, record: ActorRecord) -> None:
+    def _note_move(self, record: ActorRecord) -> None:
         why = str(record.exit or "")
-        _keep(self._actors, record.id, _described(record))
+        _keep(self._actors, record.id, _describe(record))
         move = Moved(record.id, time.monotonic(), record.state.value, why)
         self._moves.append(move)
         if record.state is ActorState.ALIVE:
             self._begin(self._supervisors[record.id])  # before any call is sent to it
 
-    def _put(self, nbytes: int) -> None:
+    def _note_put(self, nbytes: int) -> None:
         self._puts.append((time.monotonic(), nbytes))
 
     # The result.
 
-    def _recorded(
+    def _make_recording(
         self, began: float, ended: float, overflow: int, answers: Answers
     ) -> Callable[[], Recorded]:
         most, first, _, earlier_runs = self._recordings[began]
         living: dict[bytes, Actor] = {
-            actor: _described(one.record) for actor, one in self._supervisors.items()
+            actor: _describe(one.record) for actor, one in self._supervisors.items()
         }
         actors: dict[bytes, Actor] = {**first, **self._actors, **living}
         waiting = {
@@ -313,10 +313,12 @@ class CallRecording:
             dropped=max(0, self._dropped - earlier_runs) + overflow,
             silent=[one.record.title for one in silent if one is not None],
         )
-        return partial(_completed, recorded, [*self._calls], [*self._pieces], most)
+        return partial(
+            _complete_recording, recorded, [*self._calls], [*self._pieces], most
+        )
 
 
-def _completed(
+def _complete_recording(
     recorded: Recorded,
     calls: list[Any],
     pieces: list[tuple[int, int, bytes]],
@@ -359,5 +361,5 @@ def _session_of(supervisor: ActorSupervisor) -> WorkerSession | None:
     return None if supervisor.record.state is ActorState.STARTING else session
 
 
-def _described(record: ActorRecord, state: str = "") -> Actor:
+def _describe(record: ActorRecord, state: str = "") -> Actor:
     return Actor(record.id, record.label, record.pid, state)
