@@ -47,7 +47,8 @@ def find_actor(rows: Sequence[ActorInfo], word: str) -> ActorInfo:
                 return matches[0]
             if matches:
                 raise RuntimeNotFoundError(
-                    f"{word!r} may be any of {_titles(matches)}: write its id or its pid"
+                    f"{word!r} may be any of {_titles(matches)}: "
+                    "write its id or its pid"
                 )
     if not rows:
         raise RuntimeNotFoundError(f"there is no actor {word!r}, and no other either")
