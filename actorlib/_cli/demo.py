@@ -9,7 +9,7 @@ import asyncio
 import os
 import platform
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.table import Table
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from actorlib import ActorHandle
 
 _LOGICAL = 2
 _PINGS = 2_000
@@ -60,8 +59,10 @@ async def _run_demo(
         )
         out.print(_placement_table(reports, cards))
         pids = {report.pid for report in reports}
-        await _end(handles)
-        figures = _figures()
+        await asyncio.gather(*map(actorlib.kill, handles))
+        figures = Table.grid(padding=(0, 2))
+        figures.add_column(style="bold")
+        figures.add_column(overflow="fold")
         crowd, took = await demo_figures.place(
             actors, demo_figures.share_of_many(count, actors)
         )
@@ -109,10 +110,6 @@ async def _find_cards(out: Console, gpus: int | None) -> dict[str, Device]:
     return cards
 
 
-async def _end(handles: list[ActorHandle[Any]]) -> None:
-    await asyncio.gather(*map(actorlib.kill, handles))
-
-
 def _visibility_variables() -> list[str]:
     return [name for name in {f.visible_env: None for f in families()} if name]
 
@@ -142,13 +139,6 @@ def _device_name(device: str, cards: dict[str, Device]) -> str:
     return f"GPU {device} ({model})"
 
 
-def _figures() -> Table:
-    figures = Table.grid(padding=(0, 2))
-    figures.add_column(style="bold")
-    figures.add_column(overflow="fold")
-    return figures
-
-
 def _micros(ascending: Sequence[float], quantile: float) -> str:
     return f"{ascending[int(quantile * (len(ascending) - 1))] * 1e6:.0f}"
 
@@ -168,9 +158,7 @@ def _describe_remaining(pids: Collection[int]) -> str:
 def _is_there(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # the number is another's by now
+    except (ProcessLookupError, PermissionError):  # or the number is another's by now
         return False
     return True
 

@@ -106,16 +106,11 @@ def _run(check: Check, host: Host) -> list[Finding]:
 
 
 def worst(findings: Sequence[Finding]) -> State:
-    """Returns the worst state of some findings."""
     states = {finding.state for finding in findings}
-    for state in _STYLES:
-        if state in states:
-            return state
-    return "ok"
+    return next((state for state in _STYLES if state in states), "ok")
 
 
 def draw(findings: Sequence[Finding]) -> RenderableType:
-    """Lays out the findings as a table."""
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
     for column in ("state", "check", "what"):
         table.add_column(column, overflow="fold", no_wrap=column != "what")
