@@ -181,13 +181,13 @@ def summarize(
     claims: Mapping[Device, Sequence[Claimant]] | None = None,
 ) -> Summary:
     """Converts detections of families to plain values, in a stable order."""
-    found = inventory(detections, {}, accelerators)
+    machine = inventory(detections, {}, accelerators)
     claimed = {(d.family, d.id): each for d, each in (claims or {}).items()}
     environ = host.environ
-    site, _ = site_of(host, found)
+    site, _ = site_of(host, machine)
     tiers = make_tiers(site) if site.devices else []
     shares = {device: _shares(device, tiers) for device in site.devices}
-    offered = {detection.family: detection for detection in found.detections}
+    offered = {detection.family: detection for detection in machine.detections}
     names = {name for f in accelerators for name in (f.visible_env, *f.nosets)} | {
         *_OTHER_VARIABLES
     }
@@ -204,7 +204,7 @@ def summarize(
                         claims=tuple(claimed.get((device.family, device.id), ())),
                         shares=shares.get(device),
                     )
-                    for device in found.by_family.get(family.family, ())
+                    for device in machine.by_family.get(family.family, ())
                 ),
                 environ,
             )
@@ -213,12 +213,12 @@ def summarize(
         kinds={
             name: KindRow(
                 count=len(devices),
-                divisible=found.kinds[name].divisible,
-                counts=found.kinds[name].counts,
+                divisible=machine.kinds[name].divisible,
+                counts=machine.kinds[name].counts,
                 types=tuple(sorted({d.type for d in devices if d.type})),
                 declarable=_declarable(name, len(devices), detections, accelerators),
             )
-            for name, devices in sorted(found.devices.items())
+            for name, devices in sorted(machine.devices.items())
         },
         environment={name: environ[name] for name in sorted(names & {*environ})},
         took=round(took, 6),

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from actorlib._base.value import dataclass
+from actorlib._options.resources import format_bytes, format_counted
 from actorlib._queries import processes
 from actorlib._queries.addresses import Address
 from actorlib._queries.client import ask, user_name
@@ -294,3 +295,39 @@ def _runtime(
             for client in snapshot.clients
         ),
     )
+
+
+def heading(runtime: RuntimeRow) -> str:
+    """Returns one line about a runtime and its resources."""
+    process, snapshot = runtime.process, runtime.snapshot
+    parts = [f"pid {runtime.pid}"]
+    if snapshot.name:
+        parts.insert(0, f"{snapshot.name!r}")
+    if runtime.program:
+        parts.append(f"{runtime.program!r}")
+    if runtime.version:
+        parts.append(f"actorlib {runtime.version}")
+    if process.cpu is not None:
+        parts.append(f"{process.cpu:.0f} % CPU")
+    memory = process.pss if process.pss is not None else process.rss
+    if memory is not None:
+        parts.append(format_bytes(memory))
+    parts += [
+        f"{format_counted(name, snapshot.available.get(name, 0))} of "
+        f"{format_counted(name, total)} {name} free"
+        for name, total in sorted(snapshot.total.items())
+        if not name.startswith("accelerator_type:")
+    ]
+    return ", ".join(parts)
+
+
+def stuck_text(stuck: Standstill) -> str:
+    """Describes a loop that does not answer, with the stack of its thread."""
+    head = "Its event loop is not running: nothing in this runtime goes on."
+    if stuck.is_running:
+        head = (
+            f"Its event loop has been blocked {stuck.duration}. "
+            "Its thread stands, the latest call last, at"
+        )
+    lines = (line for frame in stuck.frames for line in frame.lines())
+    return "\n".join([head, *lines, ""])

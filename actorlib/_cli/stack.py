@@ -97,6 +97,4 @@ def _frames(frames: Sequence[Frame], *, has_all: bool) -> Iterator[str]:
         if hidden:
             yield f"  ... {len(hidden)} frames of actorlib and Python"
         for frame in some:
-            yield f"  {frame.file}:{frame.line} in {frame.function}"
-            if frame.code:
-                yield f"    {frame.code}"
+            yield from frame.lines()

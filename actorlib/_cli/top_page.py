@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from actorlib._cli.actor_columns import NOTHING, actor_table, in_rate
+from actorlib._cli.listing import heading, stuck_text
 from actorlib._cli.pages import printable
-from actorlib._cli.runtime_words import heading, stuck_text
 from actorlib._cli.top_figures import (
     all_actors,
     device_lines,

@@ -182,9 +182,8 @@ def ask_loop(
     standstill: Standstill = answer.value
     if not standstill.is_running:
         raise RuntimeUnreachableError(f"the event loop of {who} is not running")
-    bound = "for" if standstill.is_exact else "for at least"
     raise RuntimeUnreachableError(
-        f"the event loop of {who} has been blocked {bound} {standstill.seconds:.1f} s: "
+        f"the event loop of {who} has been blocked {standstill.duration}: "
         f"actorlib ps --pid {address.pid} shows where"
     )
 
