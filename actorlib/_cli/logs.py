@@ -51,7 +51,7 @@ DOCUMENT: Final = RowEncoder({Logs: "pid lines has_lost lost"})
 """The columns of the document."""
 
 
-class Chosen(NamedTuple):
+class Selection(NamedTuple):
     """The selection of lines.
 
     Attributes:
@@ -111,9 +111,9 @@ def show(
     pid: int | None = None,
 ) -> None:
     """Prints the last ``count`` lines of an actor or of all, then those that come."""
-    chosen = Chosen.of(ago=ago, level=level, pattern=pattern)
+    selection = Selection.of(ago=ago, level=level, pattern=pattern)
     address = the_runtime(pid)
-    reader = _Reader(address, chosen, *_find(address, word))
+    reader = _Reader(address, selection, *_find(address, word))
     logs = reader.last(count)
     if as_json and not is_followed:
         write_document(DOCUMENT.encode(logs))
@@ -170,10 +170,14 @@ class _Reader:
     """
 
     def __init__(
-        self, address: Address, chosen: Chosen, actor: str | None, word: str | None
+        self,
+        address: Address,
+        selection: Selection,
+        actor: str | None,
+        word: str | None,
     ) -> None:
         self._address = address
-        self._chosen = chosen
+        self._selection = selection
         self._options: dict[str, Any] = {} if actor is None else {"actor": actor}
         self._word = word
         self._after = 0
@@ -181,7 +185,7 @@ class _Reader:
 
     def last(self, count: int) -> Logs:
         """Returns at most ``count`` of the last selected lines."""
-        if self._chosen.is_for_all and self._word is None and count <= MOST_LINES:
+        if self._selection.is_for_all and self._word is None and count <= MOST_LINES:
             page = self._page(most=count, newest=True)
             lines, lost = page.lines, page.lost
         else:
@@ -213,22 +217,22 @@ class _Reader:
         lost, self.unshown = self.unshown, 0
         for line in answer.lines:
             lost += line.lost
-            if self._has(line):
+            if self._includes(line):
                 lines.append(replace(line, lost=lost) if lost != line.lost else line)
                 lost = 0
         end = answer.lines[-1].time if answer.lines else None
         return _Page(lines, lost + answer.lost, len(answer.lines), end)
 
-    def _has(self, line: LogLine) -> bool:
+    def _includes(self, line: LogLine) -> bool:
         is_of_actor = self._word is None or is_of(line, self._word)
-        return is_of_actor and self._chosen.has(line)
+        return is_of_actor and self._selection.has(line)
 
     def _ask(self, **options: Any) -> Logs:
         logs: Logs = ask(
             self._address,
             "logs",
             **self._options,
-            since=self._chosen.since,
+            since=self._selection.since,
             **options,
         ).value
         return logs
@@ -252,7 +256,7 @@ def _write(lines: Sequence[LogLine], lost: int, *, as_json: bool) -> None:
         for line in lines:
             write_document(encode_row(line), indent=None)
         return
-    text = "".join((*text_of(lines), *(f"{note}\n" for note in _of_lost(lost))))
+    text = "".join((*text_of(lines), *(f"{note}\n" for note in _describe_lost(lost))))
     if text:
         write_text(text)
 
@@ -263,15 +267,15 @@ def text_of(lines: Iterable[LogLine]) -> Iterator[str]:
     Colours stay, within their line. Other control characters are escaped, for example
     as ``\x1b``, because lines may contain what actors were sent from anywhere.
     """
-    for line in _lines_of(lines):
+    for line in _format_lines(lines):
         text = _STEERING.sub(escaped, line)
         ending = _COLOURLESS if "\x1b" in text else ""
         yield f"{text}{ending}\n"
 
 
-def _lines_of(lines: Iterable[LogLine]) -> Iterator[str]:
+def _format_lines(lines: Iterable[LogLine]) -> Iterator[str]:
     for line in lines:
-        yield from _of_lost(line.lost)
+        yield from _describe_lost(line.lost)
         when = time.strftime("%H:%M:%S", time.localtime(line.time))
         parts = int(line.time % 1 * 1000)
         is_record = line.source == "log"
@@ -287,7 +291,7 @@ def _lines_of(lines: Iterable[LogLine]) -> Iterator[str]:
             yield f"    {below}"
 
 
-def _of_lost(count: int) -> Iterator[str]:
+def _describe_lost(count: int) -> Iterator[str]:
     if count:
         lines = "line is" if count == 1 else "lines are"
         yield (

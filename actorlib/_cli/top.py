@@ -84,7 +84,7 @@ class _Before(NamedTuple):
 
 
 @final
-class Looker:
+class Sampler:
     """Samples runtimes; for one thread at a time.
 
     Args:
@@ -97,9 +97,9 @@ class Looker:
         self._before: _Before | None = None
         self._history = History()
         self._remarks: list[str] = []
-        self._known: dict[int, str] = {}
+        self._names: dict[int, str] = {}
 
-    def look(self) -> Sample:
+    def take(self) -> Sample:
         """Returns a new sample.
 
         Raises:
@@ -110,10 +110,10 @@ class Looker:
         try:
             replies = ask_runtimes(find_runtimes(self._pid))
         except RuntimeNotFoundError:
-            if not self._known:
+            if not self._names:
                 raise
             raise RuntimeNotFoundError(
-                "; ".join(f"{who} has ended" for who in self._known.values())
+                "; ".join(f"{who} has ended" for who in self._names.values())
             ) from None
         at, cpu, before = time.monotonic(), cpu_times(replies), self._before
         answers = (reply.answer for reply in replies)
@@ -124,8 +124,8 @@ class Looker:
             rates = rates_between(before.statuses, statuses, at - before.at)
         memory = memory_of(replies, _FEW)
         listing = list_runtimes(replies, memory, busy, rates.actors)
-        self._remark_on(listing.runtimes)
-        self._history.add(rates, self._known)
+        self._note_ended(listing.runtimes)
+        self._history.add(rates, self._names)
         devices = (d for runtime in listing.runtimes for d in runtime.snapshot.devices)
         has_cards = any(not device.is_logical for device in devices)
         meters = self._meters.look() if has_cards else []
@@ -136,15 +136,15 @@ class Looker:
         history = self._history.copy()
         return Sample(listing, rates, history, meters, [*self._remarks], rest)
 
-    def _remark_on(self, runtimes: Sequence[RuntimeRow]) -> None:
+    def _note_ended(self, runtimes: Sequence[RuntimeRow]) -> None:
         present = {
             runtime.pid: f"pid {runtime.pid} ({runtime.program!r})"
             for runtime in runtimes
         }
-        gone = [who for pid, who in self._known.items() if pid not in present]
+        gone = [who for pid, who in self._names.items() if pid not in present]
         self._remarks += [f"{who} has ended" for who in gone]
         del self._remarks[:-_MOST_REMARKS]
-        self._known = present
+        self._names = present
 
 
 def show(
@@ -192,31 +192,31 @@ def _show_here(
         The exit code: 0, or 4 if there was only one sample and a runtime did not
         answer; 128 and the number of a signal after one that ends the command.
     """
-    looker, screen = Looker(pid), Screen(sort=sort, needle=needle)
+    sampler, screen = Sampler(pid), Screen(sort=sort, needle=needle)
     if as_json:
-        return _write(looker, interval, is_once=is_once)
+        return _write(sampler, interval, is_once=is_once)
     out = console()
     if is_once or not sys.stdout.isatty() or out.is_dumb_terminal:
-        return _show_once(looker, screen, out, interval)
-    return _Session(looker, screen, out, interval).run()
+        return _show_once(sampler, screen, out, interval)
+    return _Session(sampler, screen, out, interval).run()
 
 
-def _show_once(looker: Looker, screen: Screen, out: Console, interval: float) -> int:
+def _show_once(sampler: Sampler, screen: Screen, out: Console, interval: float) -> int:
     from actorlib._cli.top_page import page  # noqa: PLC0415  # it loads rich
 
-    looker.look()
+    sampler.take()
     time.sleep(interval)
-    sample = looker.look()
+    sample = sampler.take()
     out.print(page(sample, screen, out).content, crop=False)
     return sample.listing.exit_code
 
 
-def _write(looker: Looker, interval: float, *, is_once: bool) -> int:
+def _write(sampler: Sampler, interval: float, *, is_once: bool) -> int:
     """Writes a document for each sample but the first, which has no rates."""
-    sample = looker.look()
+    sample = sampler.take()
     while True:
         time.sleep(max(interval, sample.rest))
-        sample = looker.look()
+        sample = sampler.take()
         watched = Watched(
             time=time.time(),
             runtimes=sample.listing.runtimes,
@@ -238,9 +238,9 @@ class _Session:
     """A user at a terminal, who sees a sample and presses keys."""
 
     def __init__(
-        self, looker: Looker, screen: Screen, out: Console, interval: float
+        self, sampler: Sampler, screen: Screen, out: Console, interval: float
     ) -> None:
-        self._looker = looker
+        self._sampler = sampler
         self._screen = screen
         self._out = out
         self._interval = interval
@@ -255,7 +255,7 @@ class _Session:
         with Terminal() as terminal:
             while True:
                 with self._live() as live:
-                    code = self._attend(terminal, live)
+                    code = self._handle_events(terminal, live)
                 if code is not None:
                     return code
                 terminal.stop()  # with its usual screen and keys
@@ -271,12 +271,12 @@ class _Session:
             redirect_stderr=False,
         )
 
-    def _attend(self, terminal: Terminal, live: Live) -> int | None:
+    def _handle_events(self, terminal: Terminal, live: Live) -> int | None:
         """Shows the page and reads keys; returns None when the process is to stop."""
         while True:
             now = time.monotonic()
             if self._began is None and now >= self._due:
-                self._look(terminal, now)
+                self._start_sampling(terminal, now)
             self._draw(live, now)
             wait = _LATE if self._began is not None else self._due - now
             events = terminal.wait(wait)
@@ -289,23 +289,23 @@ class _Session:
                 self._screen = pressed(self._screen, key, self._rows)
                 if self._screen.is_over:
                     return 0
-            self._take_look()
+            self._take_sample()
             if signal.SIGTSTP in events.signals:
                 return None
 
-    def _look(self, terminal: Terminal, now: float) -> None:
-        def look() -> None:
+    def _start_sampling(self, terminal: Terminal, now: float) -> None:
+        def take() -> None:
             try:
-                sample: Sample | Exception = self._looker.look()
+                sample: Sample | Exception = self._sampler.take()
             except Exception as error:  # noqa: BLE001  # it is raised in the main thread
                 sample = error
             self._samples.put(sample)
             terminal.wake()
 
         self._began, self._due = now, now + self._interval
-        threading.Thread(target=look, name="actorlib-top", daemon=True).start()
+        threading.Thread(target=take, name="actorlib-top", daemon=True).start()
 
-    def _take_look(self) -> None:
+    def _take_sample(self) -> None:
         if self._samples.empty():
             return
         sample = self._samples.get()

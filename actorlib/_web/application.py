@@ -91,12 +91,12 @@ class Application:
         self._watching += 1
         try:
             number = 0
-            while (look := await self._watch.after(number)) is not None:
-                text = look.text
+            while (sample := await self._watch.after(number)) is not None:
+                text = sample.text
                 if number == 0:
                     points = [PAGE.encode(point) for point in self._watch.points]
-                    text = in_json({**PAGE.encode(look.shown), "points": points})
-                number = look.number
+                    text = in_json({**PAGE.encode(sample.content), "points": points})
+                number = sample.number
                 yield f"data: {text}\n\n"
         finally:
             self._watching -= 1

@@ -62,17 +62,18 @@ class Rates:
     """Computes rates from the counts in the last samples."""
 
     def __init__(self) -> None:
-        self._looks: deque[Counts] = deque(maxlen=_WINDOW + 1)
+        self._samples: deque[Counts] = deque(maxlen=_WINDOW + 1)
 
     def add(self, counts: Counts) -> bool:
         """Adds the counts of a sample; returns True if the history begins again.
 
         That is the case if the sample before was long ago or the clock was set back.
         """
-        begins = bool(self._looks) and not 0 <= counts.at - self._looks[-1].at <= _GAP
+        samples = self._samples
+        begins = bool(samples) and not 0 <= counts.at - samples[-1].at <= _GAP
         if begins:
-            self._looks.clear()
-        self._looks.append(counts)
+            self._samples.clear()
+        self._samples.append(counts)
         return begins
 
     def calls(self, actor: str) -> float | None:
@@ -91,9 +92,9 @@ class Rates:
 
     def _latest(self, actor: str) -> tuple[float, Count | None, Count | None]:
         """Returns the seconds between the last two samples, and an actor's counts."""
-        if len(self._looks) < 2:
+        if len(self._samples) < 2:
             return 0.0, None, None
-        before, now = self._looks[-2], self._looks[-1]
+        before, now = self._samples[-2], self._samples[-1]
         return now.at - before.at, before.actors.get(actor), now.actors.get(actor)
 
     def seconds_a_call(self, actors: Sequence[str]) -> float | None:
@@ -102,9 +103,9 @@ class Rates:
         None if no call was answered in the history, or if no sample contains a call:
         then they are too short to be measured.
         """
-        if len(self._looks) < 2:
+        if len(self._samples) < 2:
             return None
-        first, last = self._looks[0], self._looks[-1]
+        first, last = self._samples[0], self._samples[-1]
         answered = 0
         nothing = Count(0, 0, None)
         for actor in actors:
@@ -115,14 +116,14 @@ class Rates:
         if answered <= 0:
             return None
         pending = [
-            sum(look.actors.get(actor, nothing).pending for actor in actors)
-            for look in self._looks
+            sum(sample.actors.get(actor, nothing).pending for actor in actors)
+            for sample in self._samples
         ]
         average = sum(pending) / len(pending)
         return average * (last.at - first.at) / answered if average else None
 
 
-def counted(status: Status, usages: Mapping[int, Usage], at: float) -> Counts:
+def count_calls(status: Status, usages: Mapping[int, Usage], at: float) -> Counts:
     """Extracts the counts of a status."""
     counts: dict[str, Count] = {}
     for actor in status.snapshot.actors:
@@ -258,7 +259,7 @@ PAGE: Final = RowEncoder(
 """The columns of the rows. ``page.html`` reads them by these names."""
 
 
-def described(
+def describe_status(
     status: Status, usages: Mapping[int, Usage], rates: Rates, at: float
 ) -> Shown:
     """Converts a status, with dead actors, to the content of the page.

@@ -22,8 +22,8 @@ from actorlib._web.looks import (
     Blocked,
     Gone,
     Rates,
-    counted,
-    described,
+    count_calls,
+    describe_status,
 )
 from actorlib.exceptions import RuntimeUnreachableError
 
@@ -52,17 +52,17 @@ class Ask(Protocol):
         ...
 
 
-class Look(NamedTuple):
+class Sample(NamedTuple):
     """A sample.
 
     Attributes:
         number: Its number, from 1.
-        shown: The content of the page.
+        content: The content of the page.
         text: The same in JSON, encoded once for all clients.
     """
 
     number: int
-    shown: Shown | Blocked | Gone | None
+    content: Shown | Blocked | Gone | None
     text: str
 
 
@@ -88,17 +88,17 @@ class Watch:
         self._usage = usage
         self._clock = clock
         self._interval = interval
-        self._looking = asyncio.Lock()
+        self._sampling = asyncio.Lock()
         self._over = asyncio.Event()
         self._rates = Rates()
         self._due = 0.0
-        self.latest = Look(0, None, "{}")
+        self.latest = Sample(0, None, "{}")
         self.known: Shown | None = None
         self.points: deque[Point] = deque(maxlen=POINTS)
 
-    async def after(self, number: int) -> Look | None:
+    async def after(self, number: int) -> Sample | None:
         """Waits for the sample after the one of a number; returns None at the end."""
-        async with self._looking:
+        async with self._sampling:
             now = time.monotonic()
             is_new = self.latest.number > number
             if is_new and (number or now < self._due):
@@ -114,7 +114,7 @@ class Watch:
             self._due = began + max(self._interval, _EASE * took)
             content = self._content_of(answer, usages)
             text = in_json(PAGE.encode(content))
-            self.latest = Look(self.latest.number + 1, content, text)
+            self.latest = Sample(self.latest.number + 1, content, text)
             return self.latest
 
     def close(self) -> None:
@@ -156,9 +156,9 @@ class Watch:
             return Gone(at=at, reason=answer)
         if answer.outcome == BLOCKED:
             return Blocked(at=at, standstill=answer.value)
-        if self._rates.add(counted(answer.value, usages, at)):
+        if self._rates.add(count_calls(answer.value, usages, at)):
             self.points.clear()
-        self.known = described(answer.value, usages, self._rates, at)
+        self.known = describe_status(answer.value, usages, self._rates, at)
         self.points.append(self.known.point)
         return self.known
 
