@@ -29,12 +29,7 @@ _ALWAYS = 100
 
 
 class ActorTable(NamedTuple):
-    """A table of actors.
-
-    Attributes:
-        columns: The columns that fit.
-        cells: Their cells, row by row; see ``printable``.
-    """
+    """The columns of a table of actors that fit, and their printable cells by row."""
 
     columns: list[Column[ActorStatus]]
     cells: list[tuple[str, ...]]

@@ -26,12 +26,7 @@ _PATIENCE = 0.2
 
 
 def show(what: str, parser: Callable[[], RecordedParser]) -> None:
-    """Prints a script, or names for it, one per line.
-
-    Args:
-        what: The name of a shell, or ``"actors"`` or ``"pids"``.
-        parser: Makes the parser of the command line.
-    """
+    """Prints the script of a shell, or words for it, one per line."""
     if what in SCRIPTS:
         write_text(SCRIPTS[what](parser().described()))
         return

@@ -27,8 +27,6 @@ class Report(NamedTuple):
     """The placement of an actor, as seen by itself.
 
     Attributes:
-        name: Its name.
-        pid: Its process.
         devices: The ids of its GPUs, as the owner counts them.
         share: Its share of a GPU.
         masks: The visibility variables of its process, as ``NAME=value``.

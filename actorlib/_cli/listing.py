@@ -138,12 +138,9 @@ DOCUMENT: Final = RowEncoder(
 
 
 class Reply(NamedTuple):
-    """The answer of a runtime.
+    """The answer of a runtime, and its time in seconds since the epoch.
 
-    Attributes:
-        address: The address of its server.
-        at: The time of the answer, in seconds since the epoch.
-        answer: Its status, the stack of its loop, or why it cannot be queried.
+    It is the status, the stack of the loop, or why the runtime cannot be queried.
     """
 
     address: Address

@@ -147,10 +147,9 @@ def _find(address: Address, word: str | None) -> tuple[str | None, str | None]:
 
 
 class _Page(NamedTuple):
-    """A page of selected lines.
+    """A page of selected lines, each with the number of lines that were lost before it.
 
     Attributes:
-        lines: The lines. Each has the number of lines that were lost before it.
         lost: The number of lines that were lost after the last one.
         total: The number of lines before the selection.
         end: The time of the latest of them, or None.

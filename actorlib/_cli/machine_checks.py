@@ -43,7 +43,6 @@ class Finding(NamedTuple):
     """A finding of a check.
 
     Attributes:
-        state: Its state.
         what: The finding, in a sentence without a full stop.
         advice: What to do; empty if nothing.
         check: The name of the check.

@@ -25,13 +25,7 @@ _PIECE = 1024
 
 
 class Events(NamedTuple):
-    """The events since the call before.
-
-    Attributes:
-        typed: The bytes of the keys.
-        signals: The signals.
-        is_closed: Whether the terminal is gone.
-    """
+    """The keys and signals since the call before, and whether the terminal is gone."""
 
     typed: bytes
     signals: frozenset[int]

@@ -23,12 +23,7 @@ _PLAIN_BARS = "_.-=+*%#"
 
 
 class Rates(NamedTuple):
-    """Calls per second between two samples.
-
-    Attributes:
-        actors: By the id of an actor; of the runtimes in both samples.
-        runtimes: By the pid of a runtime.
-    """
+    """Calls per second between two samples, by the id of an actor and by pid."""
 
     actors: dict[str, float]
     runtimes: dict[int, float]

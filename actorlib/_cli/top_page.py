@@ -39,12 +39,10 @@ _SPARK = 60
 
 
 class Page(NamedTuple):
-    """A page.
+    """A page, and the number of actors that have room at once.
 
     Attributes:
-        content: What is drawn.
         screen: The state of the screen, moved to where the rows fill the page.
-        rows: How many actors have room at once.
     """
 
     content: RenderableType

@@ -53,12 +53,9 @@ _PAUSE = 0.1
 
 
 class Caller(NamedTuple):
-    """A process that attaches.
+    """A process that attaches, as numbered here, and its connection.
 
-    Attributes:
-        sock: The connection to it.
-        pid: The process, as numbered here.
-        program: Its own description of its program, in one line.
+    ``program`` is its own description of its program, in one line.
     """
 
     sock: socket.socket

@@ -46,10 +46,7 @@ _NO_DESCRIPTOR = (
 
 
 def find_runtimes(pid: int | None = None) -> list[Address]:
-    """Lists the runtimes that this user may query.
-
-    Args:
-        pid: The process of one runtime; None for all of this user.
+    """Lists the runtimes that this user may query, or those of one process.
 
     Raises:
         RuntimeNotFoundError: There is no such runtime.

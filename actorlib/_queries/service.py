@@ -264,10 +264,7 @@ class Service:
         self._closed_until = 0.0
 
     def serve(self, first: socket.socket) -> None:
-        """Serves a client, and those that connect meanwhile.
-
-        Args:
-            first: The connection; it is closed in any case.
+        """Serves a client, and those that connect meanwhile; closes its connection.
 
         Raises:
             OSError: The listener is closed.

@@ -32,13 +32,7 @@ _GAP = 10.0
 
 
 class Count(NamedTuple):
-    """The counts of one actor in one sample.
-
-    Attributes:
-        made: The calls that were made until then.
-        pending: The unanswered calls.
-        cpu: The CPU time of the process in seconds; None if unknown.
-    """
+    """The counts of one actor in one sample; CPU time in seconds, None if unknown."""
 
     made: int
     pending: int
@@ -46,12 +40,7 @@ class Count(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The counts of all actors in one sample.
-
-    Attributes:
-        at: The time, in seconds.
-        actors: The counts by the id of the actor.
-    """
+    """The counts of all actors in one sample by their ids, and its time in seconds."""
 
     at: float
     actors: Mapping[str, Count]
@@ -218,13 +207,7 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gone:
-    """The content of the page for a runtime that does not answer.
-
-    Attributes:
-        state: ``"gone"``.
-        at: The time, in seconds since the epoch.
-        reason: The reason.
-    """
+    """The content of the page for a runtime that does not answer, with the reason."""
 
     state: str = "gone"
     at: float

@@ -53,12 +53,9 @@ class Ask(Protocol):
 
 
 class Sample(NamedTuple):
-    """A sample.
+    """A sample: its number, from 1, and the content of the page.
 
-    Attributes:
-        number: Its number, from 1.
-        content: The content of the page.
-        text: The same in JSON, encoded once for all clients.
+    ``text`` is the content in JSON, encoded once for all clients.
     """
 
     number: int

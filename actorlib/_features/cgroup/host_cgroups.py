@@ -94,11 +94,9 @@ def limits_of(amounts: Mapping[str, int]) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Leaf:
-    """The cgroup of a worker.
+    """The cgroup of a worker, and its limit of memory in bytes; 0 for no limit.
 
-    Attributes:
-        memory: The most bytes of memory that it may have; 0 for no limit.
-        devices: The UUIDs of devices whose memory the driver reserves for it.
+    ``devices`` has the UUIDs of devices whose memory the driver reserves for it.
     """
 
     path: str

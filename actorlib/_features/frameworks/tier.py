@@ -77,14 +77,11 @@ _MIB = 2**20
 
 
 class Limits(NamedTuple):
-    """The limits of frameworks in a worker.
+    """The limits of frameworks in a worker, and what they do not limit, for users.
 
-    Attributes:
-        environment: Variables to set.
-        hooks: The limits that the worker sets after the import of a framework: the
-            fraction of a device for ``"torch.cuda"`` and ``"torch.xpu"``, MiB for
-            ``"tensorflow"``.
-        remarks: What these do not limit, for users.
+    ``hooks`` are those that the worker sets after the import of a framework: the
+    fraction of a device for ``"torch.cuda"`` and ``"torch.xpu"``, MiB for
+    ``"tensorflow"``.
     """
 
     environment: dict[str, str]

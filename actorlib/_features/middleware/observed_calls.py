@@ -94,8 +94,7 @@ class _CallUnderWay:
 class ObservedCalls:
     """Makes the calls of one engine, and reports them to middlewares.
 
-    Args:
-        caller: The id of the actor that has this engine; empty for any other engine.
+    ``caller`` is the id of the actor that has this engine; empty for any other engine.
 
     Attributes:
         under_way: The runs of unanswered calls, by their numbers.

@@ -58,13 +58,9 @@ V = TypeVar("V")
 
 
 class _Recording(NamedTuple):
-    """One recording.
+    """One recording: its limit, and the actors at its beginning.
 
-    Attributes:
-        most: The most calls, and the most runs, that it gets.
-        actors: The actors at its beginning.
-        calls: The number of calls that were recorded before.
-        runs: The number of runs that were recorded before.
+    ``calls`` and ``runs`` are the numbers that were recorded before.
     """
 
     most: int

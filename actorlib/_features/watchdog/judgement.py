@@ -40,8 +40,7 @@ class Overuse(NamedTuple):
     Attributes:
         asked: The part of the device that it holds.
         granted: The bytes of that part.
-        moments: The largest amounts: times in seconds since the epoch, and bytes; the
-            largest first.
+        moments: The largest amounts; see ``Watched``.
     """
 
     device: str
