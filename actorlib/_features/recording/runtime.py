@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 _NAME: Final = "recording"
 """The name of this folder: see ``_worker/features.py``."""
+PATIENCE: Final = 1.0
+"""Seconds that workers may take to send the rest of their recordings."""
 _MOVES: Final = 10_000
 _ACTORS: Final = 10_000
 """The most kept actors that have changed, and the most kept sessions."""
@@ -128,13 +130,12 @@ class CallRecording:
         return began
 
     def end(
-        self, began: float, patience: float, *, goes_on: bool = False
+        self, began: float, *, goes_on: bool = False
     ) -> asyncio.Future[Callable[[], Recorded]]:
         """Ends a recording, or returns its current part.
 
         Args:
             began: The start time of the recording.
-            patience: Seconds that workers may take to send the rest.
             goes_on: Whether the recording continues. Default: False.
 
         Returns:
@@ -157,7 +158,7 @@ class CallRecording:
         ]
         question = (FEATURE, _NAME, mode, self._questions)
         answers = self._table.inquiries.ask(
-            sessions, question, patience, self._questions
+            sessions, question, PATIENCE, self._questions
         )
         result: asyncio.Future[Callable[[], Recorded]] = (
             self._table.loop.create_future()

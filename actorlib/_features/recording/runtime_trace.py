@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, final
 
 from actorlib._base.public import public
-from actorlib._features.recording.runtime import CallRecording
+from actorlib._features.recording.runtime import PATIENCE, CallRecording
 from actorlib._queries.queries import SLACK, Asked
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from actorlib._features.recording.trace_events import Event, Recorded
     from actorlib._queries.queries import Parameters
 
-_PATIENCE = 1.0
-"""Seconds that workers may take to send the rest of their recordings."""
 MOST_TRACED: Final = 200_000
 """The most calls, and the most runs, of a trace: more are too long an answer."""
 LONGEST_TRACE: Final = 3600.0
@@ -89,7 +87,7 @@ class Trace:
             RuntimeError: The runtime has ended.
         """
         assert self._began is not None
-        make = await self._recording().end(self._began, _PATIENCE)
+        make = await self._recording().end(self._began)
         await asyncio.to_thread(self._draw, make)
 
     def _draw(self, make: Callable[[], Recorded]) -> None:
@@ -114,7 +112,7 @@ class Timeline:
 
     async def read(self) -> tuple[float, list[Event]]:
         """Returns the events until now; see ``begin_timeline``."""
-        make = await self._recording.end(self._began, _PATIENCE, goes_on=True)
+        make = await self._recording.end(self._began, goes_on=True)
         recorded = await asyncio.to_thread(make)
         return recorded.began, await asyncio.to_thread(recorded.events)
 
@@ -134,7 +132,7 @@ def trace(engine: RuntimeEngine, parameters: Parameters) -> Asked:
     def plain(make: Callable[[], Recorded]) -> Mapping[str, Any]:
         return make().to_plain()
 
-    return Asked(begin, plain, seconds + _PATIENCE + SLACK)
+    return Asked(begin, plain, seconds + PATIENCE + SLACK)
 
 
 async def _record(
@@ -146,6 +144,6 @@ async def _record(
     try:
         await asyncio.sleep(seconds)
     except asyncio.CancelledError:
-        recording.end(began, _PATIENCE)
+        recording.end(began)
         raise
-    return await recording.end(began, _PATIENCE)
+    return await recording.end(began)
