@@ -107,7 +107,8 @@ def _run(check: Check, host: Host) -> list[Finding]:
 
 def worst(findings: Sequence[Finding]) -> State:
     states = {finding.state for finding in findings}
-    return next((state for state in _STYLES if state in states), "ok")
+    without_findings: State = "ok"
+    return next((state for state in _STYLES if state in states), without_findings)
 
 
 def draw(findings: Sequence[Finding]) -> RenderableType:

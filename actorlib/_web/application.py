@@ -16,6 +16,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast, final
 
@@ -154,7 +155,7 @@ async def _respond(answer_query: Callable[[str], object], actor: str) -> Respons
         status, reason = 409, str(error)
     else:
         # Starlette's JSONResponse refuses texts that are not UTF-8; file names may be.
-        content = answer if isinstance(answer, dict) else PAGE.encode(answer)
+        content = PAGE.encode(answer) if is_dataclass(answer) else answer
         return Response(in_json(content), media_type="application/json")
     return Response(in_json({"error": reason}), status, media_type="application/json")
 

@@ -152,19 +152,17 @@ class Recorded(NamedTuple):
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> Self:
         """Reverts ``to_plain``."""
-        return cls(
-            **{
-                **values,
-                "actors": [Actor(*row) for row in values["actors"]],
-                "sessions": dict(values["sessions"]),
-                "calls": [Made(*row) for row in values["calls"]],
-                "link_calls": [tuple(call) for call in values["link_calls"]],
-                "runs": [Ran(*row) for row in values["runs"]],
-                "moves": [Moved(*row) for row in values["moves"]],
-                "puts": [tuple(put) for put in values["puts"]],
-                "waiting": {tuple(call) for call in values["waiting"]},
-            }
-        )
+        rows: dict[str, Any] = {
+            "actors": [Actor(*row) for row in values["actors"]],
+            "sessions": dict(values["sessions"]),
+            "calls": [Made(*row) for row in values["calls"]],
+            "link_calls": [tuple(call) for call in values["link_calls"]],
+            "runs": [Ran(*row) for row in values["runs"]],
+            "moves": [Moved(*row) for row in values["moves"]],
+            "puts": [tuple(put) for put in values["puts"]],
+            "waiting": {tuple(call) for call in values["waiting"]},
+        }
+        return cls(**{**values, **rows})
 
 
 def lanes(spans: Iterable[tuple[float, float]]) -> list[int]:
