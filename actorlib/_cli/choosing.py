@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._base.labels import with_pid
 from actorlib._queries.client import ask_loop
+from actorlib._rows.tables import some_of
 from actorlib.exceptions import RuntimeNotFoundError
 
 if TYPE_CHECKING:
@@ -75,6 +76,4 @@ def _list_meanings(word: str) -> Iterator[Callable[[ActorInfo], bool]]:
 
 def _titles(rows: Iterable[ActorInfo]) -> str:
     titles = [f"{title_of(row)} {row.actor_id}" for row in rows]
-    more = len(titles) - _SHOWN
-    rest = [f"and {more} more"] if more > 0 else []
-    return ", ".join([*titles[:_SHOWN], *rest])
+    return ", ".join(some_of(titles, _SHOWN))

@@ -28,6 +28,7 @@ from actorlib._enforcement.tiers import Site
 from actorlib._features.runtime import make_tiers
 from actorlib._options.resources import format_bytes
 from actorlib._queries import processes
+from actorlib._rows.tables import some_of
 from actorlib.accelerators import families
 from actorlib.accelerators.nvidia_driver import may_have_nvml, scan_driver
 
@@ -361,10 +362,8 @@ def find_orphans(host: Host) -> dict[int, str]:
     return orphans
 
 
-def _list_names(things: Sequence[str]) -> str:
-    more = len(things) - _SHOWN
-    rest = [f"and {more} more"] if more > 0 else []
-    return ", ".join([*things[:_SHOWN], *rest])
+def _list_names(names: Sequence[str]) -> str:
+    return ", ".join(some_of(names, _SHOWN))
 
 
 CHECKS: Mapping[str, Callable[[Host], Iterable[Finding]]] = {
