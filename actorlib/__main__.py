@@ -1,7 +1,7 @@
 """The command line: ``actorlib devices``, or ``python -m actorlib devices``.
 
-A function here declares the arguments of each command. A module of ``_cli`` runs the
-command, with the arguments by their names, and is imported only then.
+Each command is a function here, which declares its arguments, and a function in
+``_cli``, which gets their values. Its module is imported when the command runs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actorlib import __version__
 from actorlib._base.validation import words_of
@@ -55,11 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             (2), or the output is closed (1).
     """
     _ready_streams()
-    arguments = vars(_parser().parse_args(argv))
-    del arguments["command"]
-    run: Callable[..., int | None] = arguments.pop("run")
+    values = vars(_parser().parse_args(argv))
+    del values["command"]
+    module, _, function = values.pop("run").partition(".")
     try:
-        return run(**arguments) or 0
+        run = getattr(import_module(f"actorlib._cli.{module}"), function)
+        code: int = run(**values) or 0
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (ActorlibError, ValueError, OSError) as error:
@@ -69,16 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return next(
             (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1
         )
-
-
-def _late(module: str, name: str = "show") -> Callable[..., int | None]:
-    """Returns a function of a module, which is imported when it is called."""
-
-    def run(**arguments: Any) -> int | None:
-        function: Callable[..., int | None] = getattr(import_module(module), name)
-        return function(**arguments)
-
-    return run
+    return code
 
 
 def _ready_streams() -> None:
@@ -122,7 +114,9 @@ def _parser() -> RecordedParser:
 
 
 def _demo(add: Add) -> None:
-    parser = add(
+    parser = _add_command(
+        add,
+        "demo.show",
         "demo",
         help="place actors on the devices of this machine and measure them",
         description="Places actors on the devices of this machine, or on two logical "
@@ -148,23 +142,24 @@ def _demo(add: Add) -> None:
         choices=words_of(RuntimeOptions, "start_method"),
         help="how workers are started (default: template on Linux, spawn elsewhere)",
     )
-    parser.set_defaults(run=_late("actorlib._cli.demo", "demo"))
 
 
 def _devices(add: Add) -> None:
-    parser = add(
+    _add_report(
+        add,
+        "devices.show",
         "devices",
         help="list the accelerators of this machine, and why others are not offered",
         description="Lists the accelerators that actors on this machine may hold: "
         "model, memory, links, visibility; and devices that are not offered, with the "
         "reason. A machine without accelerators is not an error.",
     )
-    _as_json(parser)
-    parser.set_defaults(run=_late("actorlib._cli.devices"))
 
 
 def _doctor(add: Add) -> None:
-    parser = add(
+    _add_report(
+        add,
+        "doctor.show",
         "doctor",
         help="examine this machine: what works, what does not, and what to do",
         description="Examines this machine: Python and packages, the start of an "
@@ -174,12 +169,12 @@ def _doctor(add: Add) -> None:
         "improvement. The exit code is 1 if there is a problem, otherwise 0.",
         epilog="example: actorlib doctor --json",
     )
-    _as_json(parser)
-    parser.set_defaults(run=_late("actorlib._cli.doctor"))
 
 
 def _ps(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "ps.show",
         "ps",
         help="show the runtimes of this user, their actors, and waiting requests",
         description="Shows the runtimes of this user on this machine, and their "
@@ -193,15 +188,15 @@ def _ps(add: Add) -> None:
         "terminal the least important columns are omitted.",
         epilog="example: actorlib ps --pid 812 --json",
     )
-    _about_a_runtime(parser)
     parser.add_argument(
         "--all", dest="has_dead", action="store_true", help="list dead actors, too"
     )
-    parser.set_defaults(run=_late("actorlib._cli.ps"))
 
 
 def _top(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "top.show",
         "top",
         help="show runtimes and their actors live, with calls a second and devices",
         description="Shows the same as ps, live, with calls per second and their "
@@ -213,7 +208,6 @@ def _top(add: Add) -> None:
         epilog="examples: actorlib top --sort calls; actorlib top --json --once; "
         "actorlib top --web",
     )
-    _about_a_runtime(parser)
     _about_a_page(parser)
     parser.add_argument(
         "--interval",
@@ -239,27 +233,12 @@ def _top(add: Add) -> None:
     parser.add_argument(
         "--once", dest="is_once", action="store_true", help="print one page, and end"
     )
-    parser.set_defaults(run=_run_top)
-
-
-def _run_top(
-    *, web: bool, host: str | None, port: int | None, pid: int | None, **options: Any
-) -> int:
-    if not web:
-        if host is not None or port is not None:
-            raise ValueError("--host and --port belong to the page: add --web")
-        from actorlib._cli import top
-
-        return top.show(pid=pid, **options)
-    if options["as_json"] or options["is_once"]:
-        raise ValueError("--web serves a page until Ctrl-C: no --json, no --once")
-    from actorlib._cli.web import serve
-
-    return serve(pid=pid, host="127.0.0.1" if host is None else host, port=port or 0)
 
 
 def _calls(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "calls.show",
         "calls",
         help="list the unanswered calls: state, age, and calling call",
         description="Lists the calls that have no answer yet: their id, the method or "
@@ -267,15 +246,15 @@ def _calls(add: Add) -> None:
         "until their deadline, and the call that made them. At most 10,000 are shown.",
         epilog="example: actorlib calls m1",
     )
-    _about_a_runtime(parser)
     parser.add_argument(
         "word", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
     )
-    parser.set_defaults(run=_late("actorlib._cli.calls"))
 
 
 def _logs(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "logs.show",
         "logs",
         help="show what actors have printed and logged, and follow it",
         description="Shows the last lines that actors and functions have printed, and "
@@ -286,7 +265,6 @@ def _logs(add: Add) -> None:
         "writes one document, with -f one for each line.",
         epilog="examples: actorlib logs m1 -f; actorlib logs --since 5m --level ERROR",
     )
-    _about_a_runtime(parser)
     parser.add_argument(
         "word", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
     )
@@ -307,6 +285,7 @@ def _logs(add: Add) -> None:
     )
     parser.add_argument(
         "--since",
+        dest="ago",
         type=_ago,
         metavar="TIME",
         help="only lines of the last 10s, 5m, 2h or 1d; a number alone is seconds",
@@ -322,16 +301,6 @@ def _logs(add: Add) -> None:
         metavar="REGEX",
         help="only lines that match this regular expression",
     )
-    parser.set_defaults(run=_run_logs)
-
-
-def _run_logs(
-    *, since: float | None, level: str | None, pattern: str | None, **options: Any
-) -> int:
-    from actorlib._cli import logs
-
-    chosen = logs.Chosen.of(ago=since, level=level, pattern=pattern)
-    return logs.show(chosen=chosen, **options)
 
 
 def _ago(text: str) -> float:
@@ -347,7 +316,9 @@ def _ago(text: str) -> float:
 
 
 def _objects(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "objects.show",
         "objects",
         help="list the objects of the object store, their holders and ages",
         description="Lists the values in shared memory, the values of refs that were "
@@ -357,7 +328,6 @@ def _objects(add: Add) -> None:
         "values are sent with their calls and not stored.",
         epilog="example: actorlib objects --sort age -n 10",
     )
-    _about_a_runtime(parser)
     parser.add_argument(
         "--sort",
         choices=("size", "age"),
@@ -372,44 +342,44 @@ def _objects(add: Add) -> None:
         metavar="N",
         help="how many to show, at most 10,000 (default: 50)",
     )
-    parser.set_defaults(run=_late("actorlib._cli.objects"))
 
 
 def _metrics(add: Add) -> None:
-    parser = add(
+    _add_query(
+        add,
+        "metrics.show",
         "metrics",
         help="print the metrics of a runtime in the format of Prometheus",
         description="Prints the metrics of a runtime in Prometheus' text format: calls "
         "and their times, actors, devices, restarts, shared memory. The program has to "
-        "count them: actorlib.init(middleware=[actorlib.observe.prometheus()]).",
+        "count them: see actorlib.observe.prometheus().",
         epilog="example: actorlib metrics --pid 812",
     )
-    _about_a_runtime(parser)
-    parser.set_defaults(run=_late("actorlib._cli.metrics"))
 
 
 def _explain(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "one_actor.explain",
         "explain",
         help="explain why an actor waits, where it is, or how it ended",
         description="Explains why an actor of a runtime waits, and which actors hold "
         "the resources that it waits for, or where it is, or how it ended.",
         epilog="example: actorlib explain m1",
     )
-    _about_a_runtime(parser)
     parser.add_argument("word", metavar="ACTOR", help=_ACTOR)
-    parser.set_defaults(run=_late("actorlib._cli.one_actor", "explain"))
 
 
 def _kill(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "one_actor.kill",
         "kill",
         help="end an actor at once",
         description="Ends an actor of a runtime at once, as actorlib.kill() does: its "
         "process group gets SIGKILL, and its calls fail with ActorDiedError.",
         epilog="example: actorlib kill m1 --restart",
     )
-    _about_a_runtime(parser)
     parser.add_argument("word", metavar="ACTOR", help=_ACTOR)
     parser.add_argument(
         "--restart",
@@ -417,11 +387,12 @@ def _kill(add: Add) -> None:
         action="store_true",
         help="restart it, if its max_restarts allows one more",
     )
-    parser.set_defaults(run=_late("actorlib._cli.one_actor", "kill"))
 
 
 def _stack(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "stack.show",
         "stack",
         help="show the stacks of the threads and tasks of an actor, or of the program",
         description="Shows the stacks of the threads of an actor's process, even if "
@@ -430,7 +401,6 @@ def _stack(add: Add) -> None:
         "Your own code comes first.",
         epilog="examples: actorlib stack m1; actorlib stack owner --all",
     )
-    _about_a_runtime(parser)
     parser.add_argument(
         "word", metavar="ACTOR", help=f"{_ACTOR}; 'owner' is the program itself"
     )
@@ -440,11 +410,12 @@ def _stack(add: Add) -> None:
         action="store_true",
         help="show the frames of actorlib and of Python",
     )
-    parser.set_defaults(run=_late("actorlib._cli.stack"))
 
 
 def _trace(add: Add) -> None:
-    parser = add(
+    parser = _add_query(
+        add,
+        "trace.show",
         "trace",
         help="record what a program does for a while, for Perfetto",
         description="Makes a runtime record its activity for a few seconds, and writes "
@@ -455,7 +426,6 @@ def _trace(add: Add) -> None:
         "Meanwhile, a call costs the program up to 1 us more.",
         epilog="example: actorlib trace -o out.json --seconds 5",
     )
-    _about_a_runtime(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -479,11 +449,12 @@ def _trace(add: Add) -> None:
         help="how many of the newest calls, and of runs, to keep, up to 200000 "
         "(default: 100000)",
     )
-    parser.set_defaults(run=_late("actorlib._cli.trace"))
 
 
 def _completion(add: Add) -> None:
-    parser = add(
+    parser = _add_command(
+        add,
+        "completion.show",
         "completion",
         help="print the script that completes the arguments in your shell",
         description="Prints the script by which a shell completes commands, options, "
@@ -496,18 +467,49 @@ def _completion(add: Add) -> None:
     parser.add_argument(
         "what", choices=("bash", "zsh", "fish", "actors", "pids"), help="which of these"
     )
-    parser.set_defaults(run=_run_completion)
+    parser.set_defaults(parser=_parser)
 
 
-def _run_completion(what: str) -> int:
-    from actorlib._cli import completion
+def _add_command(
+    add: Add, run: str, name: str, **texts: str
+) -> argparse.ArgumentParser:
+    """Adds a command.
 
-    return completion.show(what, _parser().described())
+    Args:
+        add: Adds a parser.
+        run: The module of ``_cli`` and its function.
+        name: The name of the command.
+        **texts: Its ``help``, ``description`` and ``epilog``.
+    """
+    parser = add(name, **texts)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_report(add: Add, run: str, name: str, **texts: str) -> argparse.ArgumentParser:
+    """Adds a command that can print a JSON document."""
+    parser = _add_command(add, run, name, **texts)
+    _as_json(parser)
+    return parser
+
+
+def _add_query(add: Add, run: str, name: str, **texts: str) -> argparse.ArgumentParser:
+    """Adds a command that queries a runtime."""
+    parser = _add_command(add, run, name, **texts)
+    parser.add_argument(
+        "--pid",
+        type=_count,
+        metavar="N",
+        help="the process id of the runtime, if there are several",
+    )
+    _as_json(parser)
+    return parser
 
 
 def _about_a_page(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--web",
+        dest="is_page",
         action="store_true",
         help="serve a page for a browser, until Ctrl-C; print its address, which "
         "contains the token that it needs",
@@ -523,16 +525,6 @@ def _about_a_page(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the port of the page of --web (default: 0, which is a free one)",
     )
-
-
-def _about_a_runtime(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--pid",
-        type=_count,
-        metavar="N",
-        help="the process id of the runtime, if there are several",
-    )
-    _as_json(parser)
 
 
 def _as_json(parser: argparse.ArgumentParser) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from actorlib import _runtime
 from actorlib._base.stdio import fill_standard_streams
 from actorlib._core.engine import current_engine, find_engine
-from actorlib._features.runtime import recording_of
+from actorlib._features.runtime import begin_timeline
 from actorlib._loops.loop_thread import ThreadedLoop, new_loop
 from actorlib.exceptions import RuntimeNotStartedError, UnsupportedOptionError
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from actorlib._core.engine import Engine, RuntimeEngine
-    from actorlib._features.recording.runtime import CallRecording
-    from actorlib._features.recording.trace_events import Event, Recorded
+    from actorlib._features.runtime import ReadTimeline
     from actorlib._options.runtime_options import RuntimeKeywords
     from actorlib._runtime import Runtime
 
@@ -37,8 +36,6 @@ VARIABLE = "ACTORLIB_AUTO_INIT"
 TIMELINE_VARIABLE = "ACTORLIB_TIMELINE"
 """``1`` records the calls of a script; a greater number is the size of the record."""
 KEPT = 100_000
-_PATIENCE = 1.0
-"""Seconds in which workers have to send their latest records."""
 
 _MULTIPROCESSING = "multiprocessing.process"
 """Checked only if it is imported: otherwise this is not a child of multiprocessing."""
@@ -50,7 +47,7 @@ class _RuntimeThread:
     def __init__(self) -> None:
         self.loop = cast("ThreadedLoop", new_loop(ThreadedLoop))
         self.runtime: Runtime
-        self.recording_began: float | None = None
+        self.read_timeline: ReadTimeline | None = None
         self._begun = threading.Event()
         # A daemon: the interpreter waits for other threads before the handler that ends
         # this one.
@@ -123,7 +120,8 @@ class ScriptRuntime:
         home = self._home
         if count and home is not None:
             with suppress(UnsupportedOptionError):  # Ray's calls are not recorded
-                home.recording_began = home.loop.call(_recording_here().begin, count)
+                engine = cast("RuntimeEngine", current_engine())
+                home.read_timeline = home.loop.call(begin_timeline, engine, count)
 
     def attach(self, name: str, namespace: str | None) -> None:
         """Attaches this process to another runtime, in a separate thread."""
@@ -170,23 +168,13 @@ class ScriptRuntime:
         home = self._running_home()
         return home.loop.call(what, home.runtime)
 
-    def recorded(self) -> tuple[float, list[Event]] | None:
-        """Returns the start of the script's record, and its trace events until now.
+    def recorded(self) -> tuple[float, list[dict[str, Any]]] | None:
+        """Returns the record of the script until now, or None.
 
         The time is that of the monotonic clock. None if nothing is recorded.
         """
         home = self._running_home()
-        began = home.recording_began
-        if began is None:
-            return None
-
-        async def ask() -> Callable[[], Recorded]:
-            return await _recording_here().end(began, _PATIENCE, goes_on=True)
-
-        from actorlib._features.recording.trace_events import events  # noqa: PLC0415  # few need it
-
-        recorded = home.do(ask)()
-        return recorded.began, events(recorded)
+        return None if home.read_timeline is None else home.do(home.read_timeline)
 
     def _running_home(self) -> _RuntimeThread:
         home = self._home
@@ -231,10 +219,6 @@ def kept_events() -> int:
             f"not {value!r}"
         )
     return KEPT if value == "1" else int(value)
-
-
-def _recording_here() -> CallRecording:
-    return recording_of(cast("RuntimeEngine", current_engine()), "timeline()")
 
 
 async def _end_tasks() -> None:

@@ -16,9 +16,9 @@ from helpers.owners import PATHS, Watched
 from helpers.scripted import be_busy, scripted
 
 import actorlib
-from actorlib._features.cgroups import host_cgroups
-from actorlib._features.cgroups.delegation import Delegation
-from actorlib._features.cgroups.host_cgroups import HostCgroups, Leaf
+from actorlib._features.cgroup import host_cgroups
+from actorlib._features.cgroup.delegation import Delegation
+from actorlib._features.cgroup.host_cgroups import HostCgroups, Leaf
 from actorlib._owner import machine
 from actorlib._processes.launcher import ProcessExit
 from actorlib.accelerators import Host
@@ -238,7 +238,7 @@ def folder() -> Iterator[Path]:
 
 _SCRIPT = """
 import subprocess, sys
-from actorlib._features.cgroups.worker import prepare
+from actorlib._features.cgroup.worker import prepare
 prepare({sys.argv[1] + "/cgroup.procs": "0"})
 below = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 print(below.pid, flush=True)
@@ -339,9 +339,9 @@ _OWNER = """
 import asyncio, os, sys
 from pathlib import Path
 import actorlib
-from actorlib._features.cgroups import host_cgroups
-from actorlib._features.cgroups.delegation import Delegation, own_origin
-from actorlib._features.cgroups.host_cgroups import HostCgroups
+from actorlib._features.cgroup import host_cgroups
+from actorlib._features.cgroup.delegation import Delegation, own_origin
+from actorlib._features.cgroup.host_cgroups import HostCgroups
 from actorlib.accelerators import Host
 
 base = Path(sys.argv[1])

@@ -12,7 +12,7 @@ from helpers.nvml import OLD_DRIVER
 from helpers.scripted import scripted
 
 import actorlib
-from actorlib._features.cgroups import host_cgroups
+from actorlib._features.cgroup import host_cgroups
 from actorlib._owner import machine
 from actorlib.exceptions import (
     ActorDiedError,

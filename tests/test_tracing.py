@@ -160,9 +160,9 @@ async def test_record_when_looked_at_and_it_goes_on_then_all_and_later_more() ->
 
     began = recording().begin(10)
     await actor.ping.remote()
-    first = (await recording().end(began, 1.0, goes_on=True))()
+    first = (await recording().end(began, goes_on=True))()
     await actor.ping.remote()
-    last = (await recording().end(began, 1.0))()
+    last = (await recording().end(began))()
 
     assert (len(first.calls), len(last.calls)) == (1, 2)
     assert (len(first.runs), len(last.runs)) == (1, 2)

@@ -9,10 +9,9 @@ In reading order:
 * ``machine_checks``: the checks.
 * ``start_check``: tries to start an actor, in a program of its own.
 * ``ps``: shows the runtimes of this user and their actors.
-* ``listing``: queries runtimes and returns rows.
+* ``listing``: queries runtimes and returns rows, with their headings.
 * ``ps_page``: lays the rows out as tables.
 * ``actor_columns``: the columns of actors that fit into a width.
-* ``runtime_words``: the heading of a runtime, and the stack of a blocked one.
 * ``top``: shows the same live, until the user quits.
 * ``top_screen``: the state of its screen, changed by keys.
 * ``top_figures``: rates and their history, from two samples.
@@ -30,7 +29,6 @@ In reading order:
 * ``completion_scripts``: writes the completion scripts of three shells.
 * ``recorded_parser``: describes the options and commands of the command line.
 * ``choosing``: finds an actor by a word.
-* ``documents``: writes documents for programs.
-* ``pages``: consoles, times and short ids for all of these.
+* ``pages``: consoles, documents, times and short ids for all of these.
 * ``trace``: records the calls of a program and writes a trace.
 """

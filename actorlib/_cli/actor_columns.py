@@ -29,12 +29,7 @@ _ALWAYS = 100
 
 
 class ActorTable(NamedTuple):
-    """A table of actors.
-
-    Attributes:
-        columns: The columns that fit.
-        cells: Their cells, row by row; see ``printable``.
-    """
+    """The columns of a table of actors that fit, and their printable cells by row."""
 
     columns: list[Column[ActorStatus]]
     cells: list[tuple[str, ...]]
@@ -47,11 +42,11 @@ def actor_table(
     *,
     has_rates: bool = False,
 ) -> ActorTable:
-    """Makes a table of actors.
+    """Makes a table of actors for a page of a width in characters.
 
     Args:
         actors: Its rows.
-        width: The width of the page in characters.
+        width: The width.
         owners: The pid of the runtime by the id of the actor, to show it.
         has_rates: Whether to show calls per second.
     """

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Group
 from rich.text import Text
 
-from actorlib._cli.choosing import find_actor
-from actorlib._cli.documents import write_document
-from actorlib._cli.pages import console, in_time, printable
+from actorlib._cli.choosing import ask_actor
+from actorlib._cli.pages import console, in_time, printable, write_document
 from actorlib._queries.client import ask_loop, the_runtime
 from actorlib._rows.rows import RowEncoder
 from actorlib._rows.snapshot import CallInfo
@@ -22,9 +21,7 @@ from actorlib._rows.tables import Column, table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from actorlib._queries.rows import Calls, Status
-
-_PATIENCE = 5.0
+    from actorlib._queries.rows import Calls
 
 
 DOCUMENT: Final = RowEncoder(
@@ -49,36 +46,20 @@ _COLUMNS: list[Column[CallInfo]] = [
 ]
 
 
-def show(*, as_json: bool, word: str | None = None, pid: int | None = None) -> int:
-    """Prints the calls that have no answer.
-
-    Args:
-        as_json: Whether to print one JSON document instead of a table.
-        word: Those of one actor alone: see ``find_actor``; None for all.
-        pid: The process of the runtime, if there are several.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        RuntimeNotFoundError: There is no such runtime, or no such actor.
-        RuntimeUnreachableError: It does not answer.
-    """
+def show(*, as_json: bool, word: str | None, pid: int | None) -> None:
+    """Prints the calls that have no answer, of one actor or of all."""
     address = the_runtime(pid)
     about: dict[str, Any] = {}
     if word is not None:
-        status: Status = ask_loop(address, "status", patience=_PATIENCE, dead=True)
-        about["actor"] = find_actor(status.snapshot.actors, word).actor_id
-    answer: Calls = ask_loop(address, "calls", patience=_PATIENCE, **about)
+        about["actor"] = ask_actor(address, word)[1].actor_id
+    answer: Calls = ask_loop(address, "calls", **about)
     if as_json:
         write_document(DOCUMENT.encode(answer))
     else:
         console().print(draw(answer), crop=False)
-    return 0
 
 
 def draw(answer: Calls) -> RenderableType:
-    """Lays out the calls as a table."""
     answer = printable(answer)
     notes = [
         Text(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from actorlib._cli.recorded_parser import Command, Option, Values
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Quotes a text for any of the shells; fish alone minds a backslash in quotes."""
     return "'" + text.replace("\\", "").replace("'", "'\\''") + "'"
 
@@ -26,7 +26,7 @@ def _flags(command: Command) -> Iterable[str]:
     return (flag for option in command.options for flag in option.flags)
 
 
-def _taking(command: Command) -> Iterable[tuple[str, Option, Values]]:
+def _list_value_flags(command: Command) -> Iterable[tuple[str, Option, Values]]:
     """Returns the flags that take a value."""
     for option in command.options:
         if option.values is not None:
@@ -37,9 +37,9 @@ def _taking(command: Command) -> Iterable[tuple[str, Option, Values]]:
 def bash(parser: Command) -> str:
     """Writes the script for bash; it does without bash-completion, from 3.2 on."""
     cases = [
-        f"        {_quoted(f'{command.name}:{flag}')}) {_bash_values(values)} return ;;"
+        f"        {_quote(f'{command.name}:{flag}')}) {_bash_values(values)} return ;;"
         for command in (parser, *parser.commands)
-        for flag, _, values in _taking(command)
+        for flag, _, values in _list_value_flags(command)
     ]
     places = [
         f"        {command.name}) {_bash_values(values)} ;;"
@@ -47,7 +47,7 @@ def bash(parser: Command) -> str:
         for values in command.places[:1]
     ]
     words = [
-        f"        {_quoted(command.name)}) _actorlib_add {' '.join(_flags(command))} ;;"
+        f"        {_quote(command.name)}) _actorlib_add {' '.join(_flags(command))} ;;"
         for command in (parser, *parser.commands)
     ]
     names = " ".join(command.name for command in parser.commands)
@@ -108,7 +108,7 @@ def bash(parser: Command) -> str:
 
 def _bash_values(values: Values) -> str:
     if values.words:
-        return f"_actorlib_add {' '.join(map(_quoted, values.words))};"
+        return f"_actorlib_add {' '.join(map(_quote, values.words))};"
     if values.source == FILES:
         return 'COMPREPLY=($(compgen -f -- "$cur"));'
     return f"_actorlib_ask {values.source};" if values.source else ":;"
@@ -117,9 +117,9 @@ def _bash_values(values: Values) -> str:
 def zsh(parser: Command) -> str:
     """Writes the script for zsh: for a folder of its fpath, or to be evaluated."""
     cases = [
-        f"    {_quoted(f'{command.name}:{flag}')}) {_zsh_values(values)}; return ;;"
+        f"    {_quote(f'{command.name}:{flag}')}) {_zsh_values(values)}; return ;;"
         for command in (parser, *parser.commands)
-        for flag, _, values in _taking(command)
+        for flag, _, values in _list_value_flags(command)
     ]
     places = [
         f"      {command.name}) {_zsh_values(values)} ;;"
@@ -127,11 +127,11 @@ def zsh(parser: Command) -> str:
         for values in command.places[:1]
     ]
     words = [
-        f"    {_quoted(command.name)}) described=({_zsh_options(command)}) ;;"
+        f"    {_quote(command.name)}) described=({_zsh_options(command)}) ;;"
         for command in (parser, *parser.commands)
     ]
     names = " ".join(
-        _quoted(f"{command.name}:{command.about}") for command in parser.commands
+        _quote(f"{command.name}:{command.about}") for command in parser.commands
     )
     return "\n".join(
         [
@@ -182,7 +182,7 @@ def zsh(parser: Command) -> str:
 
 def _zsh_values(values: Values) -> str:
     if values.words:
-        return f"compadd -- {' '.join(map(_quoted, values.words))}"
+        return f"compadd -- {' '.join(map(_quote, values.words))}"
     if values.source == FILES:
         return "_files"
     return f"_actorlib_ask {values.source}" if values.source else ":"
@@ -190,7 +190,7 @@ def _zsh_values(values: Values) -> str:
 
 def _zsh_options(command: Command) -> str:
     return " ".join(
-        _quoted(f"{flag}:{option.about}")
+        _quote(f"{flag}:{option.about}")
         for option in command.options
         for flag in option.flags
     )
@@ -225,9 +225,9 @@ def fish(parser: Command) -> str:
         *(_fish_option("__actorlib_command_is", option) for option in parser.options),
     ]
     for command in parser.commands:
-        arguments = f"-a {command.name} -d {_quoted(command.about)}"
+        arguments = f"-a {command.name} -d {_quote(command.about)}"
         lines.append(f"complete -c actorlib -n __actorlib_command_is {arguments}")
-        when = _quoted(f"__actorlib_command_is {command.name}")
+        when = _quote(f"__actorlib_command_is {command.name}")
         lines += [_fish_option(when, option) for option in command.options]
         lines += [
             f"complete -c actorlib -n {when} {_fish_values(values)}"
@@ -242,7 +242,7 @@ def _fish_option(when: str, option: Option) -> str:
         f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
         for flag in option.flags
     )
-    arguments = f"complete -c actorlib -n {when} {flags} -d {_quoted(option.about)}"
+    arguments = f"complete -c actorlib -n {when} {flags} -d {_quote(option.about)}"
     if option.values is None:
         return arguments
     if option.values == ((), ""):
@@ -255,7 +255,7 @@ def _fish_option(when: str, option: Option) -> str:
 
 def _fish_values(values: Values) -> str:
     if values.words:
-        return f"-a {_quoted(' '.join(values.words))}"
+        return f"-a {_quote(' '.join(values.words))}"
     if values.source == FILES:
         return "-F"
     return f"-a '(__actorlib_ask {values.source})'"

@@ -9,7 +9,7 @@ import asyncio
 import os
 import platform
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.table import Table
 
@@ -24,40 +24,29 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from actorlib import ActorHandle
 
 _LOGICAL = 2
 _PINGS = 2_000
 _WINDOWS, _WINDOW = 30, 1_000
 
 
-def demo(
+def show(
     *,
     actors: int,
     gpus: int | None,
     start_method: Literal["template", "spawn"] | None,
 ) -> None:
-    """Places actors on this machine, and shows their devices and speed.
-
-    Args:
-        actors: The number of actors that are placed at once and timed.
-        gpus: The number of GPUs. None for those of the machine, or two logical ones.
-        start_method: How workers are started, or None for the default.
-
-    Raises:
-        ActorlibError: The runtime does not start, or an actor died.
-        ValueError: There are fewer GPUs in the visibility variables of the environment.
-    """
-    actorlib.run(_demonstrate(console(), actors, gpus, start_method))
+    """Places actors on this machine, and shows their devices and speed."""
+    actorlib.run(_run_demo(console(), actors, gpus, start_method))
 
 
-async def _demonstrate(
+async def _run_demo(
     out: Console,
     actors: int,
     gpus: int | None,
     start_method: Literal["template", "spawn"] | None,
 ) -> None:
-    cards = await _found(out, gpus)
+    cards = await _find_cards(out, gpus)
     count = gpus or len(cards) or _LOGICAL
     async with actorlib.init(
         num_gpus=count,
@@ -66,12 +55,14 @@ async def _demonstrate(
         log_to_driver=False,
     ) as runtime:
         handles, reports = await demo_figures.reports(
-            demo_figures.shares(count), _visible()
+            demo_figures.shares(count), _visibility_variables()
         )
-        out.print(_placed(reports, cards))
+        out.print(_placement_table(reports, cards))
         pids = {report.pid for report in reports}
-        await _end(handles)
-        figures = _figures()
+        await asyncio.gather(*map(actorlib.kill, handles))
+        figures = Table.grid(padding=(0, 2))
+        figures.add_column(style="bold")
+        figures.add_column(overflow="fold")
         crowd, took = await demo_figures.place(
             actors, demo_figures.share_of_many(count, actors)
         )
@@ -90,11 +81,11 @@ async def _demonstrate(
         figures.add_row("pipelined", f"{rate:,.0f} calls a second")
         started = time.perf_counter()
     ended = time.perf_counter() - started
-    figures.add_row("end", f"{_left(pids)}, after {ended:.3f} s")
+    figures.add_row("end", f"{_describe_remaining(pids)}, after {ended:.3f} s")
     out.print(figures)
 
 
-async def _found(out: Console, gpus: int | None) -> dict[str, Device]:
+async def _find_cards(out: Console, gpus: int | None) -> dict[str, Device]:
     """Returns the GPUs of this machine by id, and prints the machine."""
     cpus = Host().cpu_count()
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
@@ -108,32 +99,32 @@ async def _found(out: Console, gpus: int | None) -> dict[str, Device]:
     reasons = "; ".join(dict.fromkeys(d.reason for d in detections if d.reason))
     why = f" ({reasons})" if reasons else ""
     if cards:
-        out.print(f"{', '.join(_named(device, cards) for device in cards)}{why}")
+        out.print(f"{', '.join(_device_name(card, cards) for card in cards)}{why}")
         return cards
     out.print(f"No GPU is used{why}. Logical ones stand in: {gpus or _LOGICAL}")
     if gpus is None:
         # A mask without a device allows no declared ones either. The demo computes
         # nothing on devices, so it may remove the mask.
-        for variable in _visible():
+        for variable in _visibility_variables():
             os.environ.pop(variable, None)
     return cards
 
 
-async def _end(handles: list[ActorHandle[Any]]) -> None:
-    await asyncio.gather(*map(actorlib.kill, handles))
-
-
-def _visible() -> list[str]:
+def _visibility_variables() -> list[str]:
     return [name for name in {f.visible_env: None for f in families()} if name]
 
 
-def _placed(reports: Sequence[demo_figures.Report], cards: dict[str, Device]) -> Table:
+def _placement_table(
+    reports: Sequence[demo_figures.Report], cards: dict[str, Device]
+) -> Table:
     columns: list[Column[demo_figures.Report]] = [
         Column("actor", lambda report: report.name),
         Column("process", lambda report: str(report.pid), is_number=True),
         Column(
             "device",
-            lambda report: ", ".join(_named(str(d), cards) for d in report.devices),
+            lambda report: ", ".join(
+                _device_name(str(d), cards) for d in report.devices
+            ),
         ),
         Column("share", lambda report: f"{report.share:g}", is_number=True),
         Column("mask", lambda report: "\n".join(report.masks) or "none"),
@@ -143,23 +134,16 @@ def _placed(reports: Sequence[demo_figures.Report], cards: dict[str, Device]) ->
     return result
 
 
-def _named(device: str, cards: dict[str, Device]) -> str:
+def _device_name(device: str, cards: dict[str, Device]) -> str:
     model = (cards[device].model or "unknown") if device in cards else "logical"
     return f"GPU {device} ({model})"
-
-
-def _figures() -> Table:
-    figures = Table.grid(padding=(0, 2))
-    figures.add_column(style="bold")
-    figures.add_column(overflow="fold")
-    return figures
 
 
 def _micros(ascending: Sequence[float], quantile: float) -> str:
     return f"{ascending[int(quantile * (len(ascending) - 1))] * 1e6:.0f}"
 
 
-def _left(pids: Collection[int]) -> str:
+def _describe_remaining(pids: Collection[int]) -> str:
     """Describes which workers still exist, and whether the template does."""
     living = [pid for pid in pids if _is_there(pid)]
     template = _has_children()
@@ -174,9 +158,7 @@ def _left(pids: Collection[int]) -> str:
 def _is_there(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # the number is another's by now
+    except (ProcessLookupError, PermissionError):  # or the number is another's by now
         return False
     return True
 

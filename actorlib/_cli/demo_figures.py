@@ -27,8 +27,6 @@ class Report(NamedTuple):
     """The placement of an actor, as seen by itself.
 
     Attributes:
-        name: Its name.
-        pid: Its process.
         devices: The ids of its GPUs, as the owner counts them.
         share: Its share of a GPU.
         masks: The visibility variables of its process, as ``NAME=value``.
@@ -67,11 +65,7 @@ _Probe = remote(Probe)
 
 
 def shares(devices: int) -> list[float]:
-    """Returns shares that divide the first device and take the others whole.
-
-    Args:
-        devices: The number of devices; at most eight are used.
-    """
+    """Returns shares: three of the first device, and at most 7 others whole."""
     return [*_FILLING, *[1.0] * (min(devices, _MOST_DEVICES) - 1)]
 
 
@@ -84,11 +78,7 @@ def share_of_many(devices: int, actors: int) -> float:
 async def reports(
     wanted: Sequence[float], variables: Sequence[str]
 ) -> tuple[list[ActorHandle[Any]], list[Report]]:
-    """Places one actor for each share and requests its report.
-
-    Returns:
-        Their handles, and their reports, in the order of the shares.
-    """
+    """Places an actor for each share; returns the handles and reports in that order."""
     probes = [
         _Probe.options(num_gpus=share).remote(f"probe {number}")
         for number, share in enumerate(wanted, 1)
@@ -98,11 +88,7 @@ async def reports(
 
 
 async def place(count: int, share: float) -> tuple[list[ActorHandle[Any]], float]:
-    """Places many actors at once and calls each once.
-
-    Returns:
-        Their handles, and the seconds until the last one had answered.
-    """
+    """Places actors at once, calls each once; returns them, and the seconds it took."""
     started = time.perf_counter()
     actor_class = _Probe.options(num_gpus=share)
     probes = [actor_class.remote(f"probe {number}") for number in range(count)]
@@ -111,11 +97,7 @@ async def place(count: int, share: float) -> tuple[list[ActorHandle[Any]], float
 
 
 async def latencies(probe: ActorHandle[Any], count: int) -> list[float]:
-    """Times calls, each after the answer to the one before.
-
-    Returns:
-        The seconds of each call, in ascending order.
-    """
+    """Times calls, each after the answer to the one before; returns sorted seconds."""
     took: list[float] = []
     for _ in range(count):
         started = time.perf_counter()
@@ -125,11 +107,7 @@ async def latencies(probe: ActorHandle[Any], count: int) -> list[float]:
 
 
 async def rate(probe: ActorHandle[Any], windows: int, window: int) -> float:
-    """Times calls in windows; all calls of a window are sent before its answers.
-
-    Returns:
-        Calls per second.
-    """
+    """Returns calls per second; all calls of a window are sent before its answers."""
     started = time.perf_counter()
     for _ in range(windows):
         await asyncio.gather(*[probe.ping.remote() for _ in range(window)])

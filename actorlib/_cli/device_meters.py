@@ -54,14 +54,8 @@ class DeviceMeters:
         if nvml is None:
             return []
         with suppress(nvml.NVMLError):
-            return [_metered(nvml, at) for at in range(nvml.nvmlDeviceGetCount())]
+            return [_read_meter(nvml, at) for at in range(nvml.nvmlDeviceGetCount())]
         return []
-
-    def close(self) -> None:
-        if self._nvml is not None:
-            nvml, self._nvml = self._nvml, None
-            with suppress(nvml.NVMLError):
-                nvml.nvmlShutdown()
 
     def _session(self) -> ModuleType | None:
         if self._nvml is None and not self._is_off:
@@ -75,7 +69,7 @@ class DeviceMeters:
         return self._nvml
 
 
-def _metered(nvml: ModuleType, index: int) -> DeviceMeter:
+def _read_meter(nvml: ModuleType, index: int) -> DeviceMeter:
     handle = _query(nvml, "nvmlDeviceGetHandleByIndex", index)
     if handle is None:
         return DeviceMeter(index=index)

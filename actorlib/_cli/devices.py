@@ -17,8 +17,7 @@ from rich.console import Group
 
 import actorlib
 from actorlib._base.value import dataclass
-from actorlib._cli.documents import write_document
-from actorlib._cli.pages import console
+from actorlib._cli.pages import console, write_document
 from actorlib._enforcement.enforcement import site_of
 from actorlib._features.runtime import make_tiers
 from actorlib._options.resources import format_askable, format_bytes
@@ -181,22 +180,14 @@ def summarize(
     took: float,
     claims: Mapping[Device, Sequence[Claimant]] | None = None,
 ) -> Summary:
-    """Converts detections to plain values, in a stable order.
-
-    Args:
-        detections: What ``discover`` returned for these families.
-        accelerators: The families.
-        host: The machine.
-        took: The seconds of the detection.
-        claims: The claims on devices; None for no claims. Default: None.
-    """
-    found = inventory(detections, {}, accelerators)
+    """Converts detections of families to plain values, in a stable order."""
+    machine = inventory(detections, {}, accelerators)
     claimed = {(d.family, d.id): each for d, each in (claims or {}).items()}
     environ = host.environ
-    site, _ = site_of(host, found)
+    site, _ = site_of(host, machine)
     tiers = make_tiers(site) if site.devices else []
     shares = {device: _shares(device, tiers) for device in site.devices}
-    offered = {detection.family: detection for detection in found.detections}
+    offered = {detection.family: detection for detection in machine.detections}
     names = {name for f in accelerators for name in (f.visible_env, *f.nosets)} | {
         *_OTHER_VARIABLES
     }
@@ -213,7 +204,7 @@ def summarize(
                         claims=tuple(claimed.get((device.family, device.id), ())),
                         shares=shares.get(device),
                     )
-                    for device in found.by_family.get(family.family, ())
+                    for device in machine.by_family.get(family.family, ())
                 ),
                 environ,
             )
@@ -222,12 +213,12 @@ def summarize(
         kinds={
             name: KindRow(
                 count=len(devices),
-                divisible=found.kinds[name].divisible,
-                counts=found.kinds[name].counts,
+                divisible=machine.kinds[name].divisible,
+                counts=machine.kinds[name].counts,
                 types=tuple(sorted({d.type for d in devices if d.type})),
                 declarable=_declarable(name, len(devices), detections, accelerators),
             )
-            for name, devices in sorted(found.devices.items())
+            for name, devices in sorted(machine.devices.items())
         },
         environment={name: environ[name] for name in sorted(names & {*environ})},
         took=round(took, 6),
@@ -297,13 +288,7 @@ def show(
     host: Host | None = None,
     accelerators: Sequence[Accelerator] | None = None,
 ) -> None:
-    """Prints the accelerators of this machine, and why others are not offered.
-
-    Args:
-        as_json: Whether to print one JSON document instead of tables.
-        host: The machine; None for this one.
-        accelerators: The families; None for all.
-    """
+    """Prints the accelerators of a machine, and why others are not offered."""
     every = families() if accelerators is None else accelerators
     # A vendor's module may print while it is imported, which would break the document.
     with contextlib.redirect_stdout(sys.stderr):
@@ -328,11 +313,11 @@ def look(host: Host, accelerators: Sequence[Accelerator]) -> Summary:
 def draw(summary: Summary) -> RenderableType:
     """Lays out a summary as tables and sentences."""
     sections = (
-        _table("Devices that actors may hold", _OFFERED, _offered(summary))
+        _table("Devices that actors may hold", _OFFERED, _list_offered(summary))
         or "There is no accelerator here that actors could hold.\n",
         _amounts(summary),
         _holding(summary),
-        _table("Not offered", _LEFT_OUT, _left_out(summary)),
+        _table("Not offered", _LEFT_OUT, _list_rejected(summary)),
         _reasons(summary),
         _settings(summary),
         _ending(summary),
@@ -385,7 +370,7 @@ _LEFT_OUT: list[Column[tuple[FamilyRow, Rejected]]] = [
 ]
 
 
-def _offered(summary: Summary) -> list[_Offered]:
+def _list_offered(summary: Summary) -> list[_Offered]:
     """Returns a row for each offered device, by kind and index."""
     rows = [
         _Offered(family, device, _length(family.devices))
@@ -516,7 +501,7 @@ def _by_memory(summary: Summary) -> str:
     return f", or by gpu_memory up to {format_askable(max(sizes))}"
 
 
-def _left_out(summary: Summary) -> list[tuple[FamilyRow, Rejected]]:
+def _list_rejected(summary: Summary) -> list[tuple[FamilyRow, Rejected]]:
     return [
         (family, rejected)
         for family in summary.families

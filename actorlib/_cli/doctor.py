@@ -17,9 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 import actorlib
-from actorlib._cli.documents import write_document
 from actorlib._cli.machine_checks import CHECKS, Finding
-from actorlib._cli.pages import console
+from actorlib._cli.pages import console, write_document
 from actorlib.accelerators import Host
 
 if TYPE_CHECKING:
@@ -72,13 +71,9 @@ def show(*, as_json: bool) -> int:
 def examine(
     checks: Mapping[str, Check], host: Host, limit: float = _LIMIT
 ) -> list[Finding]:
-    """Runs all checks at the same time.
+    """Runs all checks at the same time, within a limit in seconds.
 
-    Args:
-        checks: The checks, by their names.
-        host: The machine.
-        limit: Seconds for all of them. One that takes longer is left in its daemon
-            thread. Default: 75.0.
+    A check that takes longer is left in its daemon thread.
     """
     results = {name: _start(check, host) for name, check in checks.items()}
     wait(results.values(), timeout=limit)
@@ -111,16 +106,12 @@ def _run(check: Check, host: Host) -> list[Finding]:
 
 
 def worst(findings: Sequence[Finding]) -> State:
-    """Returns the worst state of some findings."""
     states = {finding.state for finding in findings}
-    for state in _STYLES:
-        if state in states:
-            return state
-    return "ok"
+    without_findings: State = "ok"
+    return next((state for state in _STYLES if state in states), without_findings)
 
 
 def draw(findings: Sequence[Finding]) -> RenderableType:
-    """Lays out the findings as a table."""
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
     for column in ("state", "check", "what"):
         table.add_column(column, overflow="fold", no_wrap=column != "what")

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from actorlib._base.value import dataclass
+from actorlib._options.resources import format_bytes, format_counted
 from actorlib._queries import processes
 from actorlib._queries.addresses import Address
 from actorlib._queries.client import ask, user_name
@@ -105,6 +106,11 @@ class Listing:
 
     runtimes: tuple[RuntimeRow, ...]
 
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a command: 4 if one of them cannot be queried, else 0."""
+        return 4 if any(runtime.error for runtime in self.runtimes) else 0
+
 
 DOCUMENT: Final = RowEncoder(
     {
@@ -132,12 +138,9 @@ DOCUMENT: Final = RowEncoder(
 
 
 class Reply(NamedTuple):
-    """The answer of a runtime.
+    """The answer of a runtime, and its time in seconds since the epoch.
 
-    Attributes:
-        address: The address of its server.
-        at: The time of the answer, in seconds since the epoch.
-        answer: Its status, the stack of its loop, or why it cannot be queried.
+    It is the status, the stack of the loop, or why the runtime cannot be queried.
     """
 
     address: Address
@@ -159,7 +162,7 @@ class Reply(NamedTuple):
                     yield actor.pid
 
 
-def listed(
+def query_listing(
     addresses: Sequence[Address],
     *,
     has_dead: bool = False,
@@ -167,10 +170,7 @@ def listed(
 ) -> Listing:
     """Queries runtimes, and the system about their processes.
 
-    Args:
-        addresses: The runtimes.
-        has_dead: Whether to list dead actors.
-        meanwhile: Called in the interval in which CPU time is measured.
+    ``meanwhile`` is called in the interval in which CPU time is measured.
     """
     replies = ask_runtimes(addresses, has_dead=has_dead)
     began, before = time.monotonic(), cpu_times(replies)
@@ -212,13 +212,7 @@ def cpu_times(replies: Sequence[Reply]) -> dict[int, float]:
 def busyness(
     before: Mapping[int, float], now: Mapping[int, float], took: float
 ) -> dict[int, float]:
-    """Returns the load of processes in per cent of one CPU.
-
-    Args:
-        before: Their CPU time at the begin of an interval.
-        now: Their CPU time at its end.
-        took: Its length in seconds.
-    """
+    """Returns the load of processes in per cent of one CPU, from two CPU times."""
     if took <= 0:
         return {}
     return {
@@ -298,3 +292,39 @@ def _runtime(
             for client in snapshot.clients
         ),
     )
+
+
+def heading(runtime: RuntimeRow) -> str:
+    """Returns one line about a runtime and its resources."""
+    process, snapshot = runtime.process, runtime.snapshot
+    parts = [f"pid {runtime.pid}"]
+    if snapshot.name:
+        parts.insert(0, f"{snapshot.name!r}")
+    if runtime.program:
+        parts.append(f"{runtime.program!r}")
+    if runtime.version:
+        parts.append(f"actorlib {runtime.version}")
+    if process.cpu is not None:
+        parts.append(f"{process.cpu:.0f} % CPU")
+    memory = process.pss if process.pss is not None else process.rss
+    if memory is not None:
+        parts.append(format_bytes(memory))
+    parts += [
+        f"{format_counted(name, snapshot.available.get(name, 0))} of "
+        f"{format_counted(name, total)} {name} free"
+        for name, total in sorted(snapshot.total.items())
+        if not name.startswith("accelerator_type:")
+    ]
+    return ", ".join(parts)
+
+
+def stuck_text(stuck: Standstill) -> str:
+    """Describes a loop that does not answer, with the stack of its thread."""
+    head = "Its event loop is not running: nothing in this runtime goes on."
+    if stuck.is_running:
+        head = (
+            f"Its event loop has been blocked {stuck.duration}. "
+            "Its thread stands, the latest call last, at"
+        )
+    lines = (line for frame in stuck.frames for line in frame.lines())
+    return "\n".join([head, *lines, ""])

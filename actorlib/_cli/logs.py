@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from actorlib._base.log import checked_level
 from actorlib._cli.choosing import find_actor
-from actorlib._cli.documents import write_document, write_text
-from actorlib._cli.pages import escaped
+from actorlib._cli.pages import escaped, write_document, write_text
 from actorlib._queries import processes
 from actorlib._queries.client import ask, the_runtime
 from actorlib._queries.protocol import BLOCKED, MOST_LINES
@@ -52,7 +51,7 @@ DOCUMENT: Final = RowEncoder({Logs: "pid lines has_lost lost"})
 """The columns of the document."""
 
 
-class Chosen(NamedTuple):
+class Selection(NamedTuple):
     """The selection of lines.
 
     Attributes:
@@ -68,11 +67,6 @@ class Chosen(NamedTuple):
     @classmethod
     def of(cls, *, ago: float | None, level: str | None, pattern: str | None) -> Self:
         """Checks the options of the command.
-
-        Args:
-            ago: Seconds before now, or None.
-            level: The name or the number of a level, or None.
-            pattern: A regular expression, or None.
 
         Raises:
             ValueError: A value is invalid.
@@ -110,34 +104,20 @@ def show(
     *,
     as_json: bool,
     count: int,
-    chosen: Chosen,
+    ago: float | None = None,
+    level: str | None = None,
+    pattern: str | None = None,
     is_followed: bool = False,
     pid: int | None = None,
-) -> int:
-    """Prints the last lines of actors, and then those that come.
-
-    Args:
-        word: Which actor: see ``find_actor``; None for all, and functions.
-        as_json: Whether to print JSON instead of text.
-        count: How many of the last lines are shown, 1 or more.
-        chosen: Which lines are wanted.
-        is_followed: Whether to go on until the runtime ends.
-        pid: The process of the runtime, if there are several.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        RuntimeNotFoundError: There is no such runtime, or no such actor.
-        RuntimeUnreachableError: It does not answer.
-        SystemExit: The reader has gone (1).
-    """
+) -> None:
+    """Prints the last ``count`` lines of an actor or of all, then those that come."""
+    selection = Selection.of(ago=ago, level=level, pattern=pattern)
     address = the_runtime(pid)
-    reader = _Reader(address, chosen, *_find(address, word))
+    reader = _Reader(address, selection, *_find(address, word))
     logs = reader.last(count)
     if as_json and not is_followed:
         write_document(DOCUMENT.encode(logs))
-        return 0
+        return
     _write(logs.lines, logs.lost, as_json=as_json)
     reader.unshown = logs.lost if as_json else 0
     pause = _PAUSE
@@ -154,7 +134,6 @@ def show(
         _write(page.lines, page.lost, as_json=as_json)
         reader.unshown = page.lost if as_json else 0
         pause = _PAUSE * max(0.0, 1 - page.total / _MANY)
-    return 0
 
 
 def _find(address: Address, word: str | None) -> tuple[str | None, str | None]:
@@ -168,10 +147,9 @@ def _find(address: Address, word: str | None) -> tuple[str | None, str | None]:
 
 
 class _Page(NamedTuple):
-    """A page of selected lines.
+    """A page of selected lines, each with the number of lines that were lost before it.
 
     Attributes:
-        lines: The lines. Each has the number of lines that were lost before it.
         lost: The number of lines that were lost after the last one.
         total: The number of lines before the selection.
         end: The time of the latest of them, or None.
@@ -184,23 +162,21 @@ class _Page(NamedTuple):
 
 
 class _Reader:
-    """Reads the lines of a runtime.
-
-    Args:
-        address: The address of its server.
-        chosen: The selection.
-        actor: The id of the actor, or None.
-        word: The word for the actor, if its id is unknown.
+    """Reads the selected lines of a runtime, or of an actor by its id or its word.
 
     Attributes:
         unshown: Lost lines that are added to the count of the next line.
     """
 
     def __init__(
-        self, address: Address, chosen: Chosen, actor: str | None, word: str | None
+        self,
+        address: Address,
+        selection: Selection,
+        actor: str | None,
+        word: str | None,
     ) -> None:
         self._address = address
-        self._chosen = chosen
+        self._selection = selection
         self._options: dict[str, Any] = {} if actor is None else {"actor": actor}
         self._word = word
         self._after = 0
@@ -208,7 +184,7 @@ class _Reader:
 
     def last(self, count: int) -> Logs:
         """Returns at most ``count`` of the last selected lines."""
-        if self._chosen.is_for_all and self._word is None and count <= MOST_LINES:
+        if self._selection.is_for_all and self._word is None and count <= MOST_LINES:
             page = self._page(most=count, newest=True)
             lines, lost = page.lines, page.lost
         else:
@@ -240,33 +216,31 @@ class _Reader:
         lost, self.unshown = self.unshown, 0
         for line in answer.lines:
             lost += line.lost
-            if self._has(line):
+            if self._includes(line):
                 lines.append(replace(line, lost=lost) if lost != line.lost else line)
                 lost = 0
         end = answer.lines[-1].time if answer.lines else None
         return _Page(lines, lost + answer.lost, len(answer.lines), end)
 
-    def _has(self, line: LogLine) -> bool:
+    def _includes(self, line: LogLine) -> bool:
         is_of_actor = self._word is None or is_of(line, self._word)
-        return is_of_actor and self._chosen.has(line)
+        return is_of_actor and self._selection.has(line)
 
     def _ask(self, **options: Any) -> Logs:
         logs: Logs = ask(
             self._address,
             "logs",
             **self._options,
-            since=self._chosen.since,
+            since=self._selection.since,
             **options,
         ).value
         return logs
 
 
 def is_of(line: LogLine, word: str) -> bool:
-    """Whether a line is of the actor that is meant, as far as the line tells.
+    """Whether a line is of the actor of a word, as far as the line shows.
 
-    Args:
-        line: A line.
-        word: A name, a class, a pid, or the beginning or the end of an id.
+    The word is a name, a class, a pid, or the beginning or the end of an id.
     """
     if word == str(line.pid):
         return True
@@ -281,7 +255,7 @@ def _write(lines: Sequence[LogLine], lost: int, *, as_json: bool) -> None:
         for line in lines:
             write_document(encode_row(line), indent=None)
         return
-    text = "".join((*text_of(lines), *(f"{note}\n" for note in _of_lost(lost))))
+    text = "".join((*text_of(lines), *(f"{note}\n" for note in _describe_lost(lost))))
     if text:
         write_text(text)
 
@@ -292,15 +266,15 @@ def text_of(lines: Iterable[LogLine]) -> Iterator[str]:
     Colours stay, within their line. Other control characters are escaped, for example
     as ``\x1b``, because lines may contain what actors were sent from anywhere.
     """
-    for line in _lines_of(lines):
+    for line in _format_lines(lines):
         text = _STEERING.sub(escaped, line)
         ending = _COLOURLESS if "\x1b" in text else ""
         yield f"{text}{ending}\n"
 
 
-def _lines_of(lines: Iterable[LogLine]) -> Iterator[str]:
+def _format_lines(lines: Iterable[LogLine]) -> Iterator[str]:
     for line in lines:
-        yield from _of_lost(line.lost)
+        yield from _describe_lost(line.lost)
         when = time.strftime("%H:%M:%S", time.localtime(line.time))
         parts = int(line.time % 1 * 1000)
         is_record = line.source == "log"
@@ -316,7 +290,7 @@ def _lines_of(lines: Iterable[LogLine]) -> Iterator[str]:
             yield f"    {below}"
 
 
-def _of_lost(count: int) -> Iterator[str]:
+def _describe_lost(count: int) -> Iterator[str]:
     if count:
         lines = "line is" if count == 1 else "lines are"
         yield (

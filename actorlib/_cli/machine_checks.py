@@ -28,6 +28,7 @@ from actorlib._enforcement.tiers import Site
 from actorlib._features.runtime import make_tiers
 from actorlib._options.resources import format_bytes
 from actorlib._queries import processes
+from actorlib._rows.tables import some_of
 from actorlib.accelerators import families
 from actorlib.accelerators.nvidia_driver import may_have_nvml, scan_driver
 
@@ -43,7 +44,6 @@ class Finding(NamedTuple):
     """A finding of a check.
 
     Attributes:
-        state: Its state.
         what: The finding, in a sentence without a full stop.
         advice: What to do; empty if nothing.
         check: The name of the check.
@@ -241,19 +241,19 @@ def check_devices(host: Host) -> Iterator[Finding]:
                 named = f"{family.kind} {device.id}"
                 claimed.setdefault(str(claimant), []).append(named)
         if names:
-            yield _ok(f"{family.family}: {_named(names)}")
+            yield _ok(f"{family.family}: {_list_names(names)}")
         alike: dict[str, list[str]] = {}
         for rejected in family.rejected:
             alike.setdefault(rejected.why, []).append(rejected.name)
         for why, others in [*alike.items()][:_SHOWN]:
-            what = f"{family.family}: not offered: {_named(others)}: {why}"
+            what = f"{family.family}: not offered: {_list_names(others)}: {why}"
             yield _warning(what, advice)
         if family.reason and not alike:
             state: State = "ok" if names else "warning"
             yield Finding(state, f"{family.family}: {family.reason}", advice)
     for who, its in claimed.items():
         yield _warning(
-            f"{who} has {_named(its)}", "init(devices='free') leaves it those"
+            f"{who} has {_list_names(its)}", "init(devices='free') leaves it those"
         )
 
 
@@ -336,7 +336,7 @@ def check_processes(host: Host) -> Iterator[Finding]:
         orphans = {pid: title for pid, title in orphans.items() if pid in remaining}
     if orphans:
         yield _warning(
-            f"workers live whose program is gone: {_named([*orphans.values()])}",
+            f"workers live whose program is gone: {_list_names([*orphans.values()])}",
             f"kill -9 {' '.join(map(str, [*orphans][:_SHOWN]))}",
         )
     else:
@@ -362,10 +362,8 @@ def find_orphans(host: Host) -> dict[int, str]:
     return orphans
 
 
-def _named(things: Sequence[str]) -> str:
-    more = len(things) - _SHOWN
-    rest = [f"and {more} more"] if more > 0 else []
-    return ", ".join([*things[:_SHOWN], *rest])
+def _list_names(names: Sequence[str]) -> str:
+    return ", ".join(some_of(names, _SHOWN))
 
 
 CHECKS: Mapping[str, Callable[[Host], Iterable[Finding]]] = {

@@ -8,24 +8,11 @@ from actorlib._cli.pages import console
 from actorlib._queries.client import ask_loop, the_runtime
 
 
-def show(*, as_json: bool, pid: int | None = None) -> int:
+def show(*, as_json: bool, pid: int | None = None) -> None:
     """Prints the metrics in Prometheus' text format, or as one JSON document.
 
     The document has a list of metrics, each with its ``name``, ``type``, ``help`` and
     ``samples``: ``{"name", "labels", "value"}``.
-
-    Args:
-        as_json: Whether to print the document.
-        pid: The process of the runtime, if there are several.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        RuntimeNotFoundError: There is no such runtime.
-        RuntimeUnreachableError: It does not answer.
-        ValueError: It counts nothing.
     """
     metrics = ask_loop(the_runtime(pid), "metrics", rows=as_json)
     console().out(json.dumps(metrics, indent=2) if as_json else metrics, end="")
-    return 0

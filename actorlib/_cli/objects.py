@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group
 from rich.text import Text
 
-from actorlib._cli.documents import write_document
-from actorlib._cli.pages import console, in_time, printable
+from actorlib._cli.pages import console, in_time, printable, write_document
 from actorlib._options.resources import format_bytes
 from actorlib._queries.client import ask_loop, the_runtime
 from actorlib._rows.rows import RowEncoder
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from actorlib._queries.rows import Objects
     from actorlib._rows.snapshot import ObjectOrder
 
-_PATIENCE = 5.0
-
-
 DOCUMENT: Final = RowEncoder(
     {
         ObjectInfo: (
@@ -40,42 +36,16 @@ DOCUMENT: Final = RowEncoder(
 """The columns of the document."""
 
 
-def show(
-    *,
-    as_json: bool,
-    sort: ObjectOrder = "size",
-    limit: int = 50,
-    pid: int | None = None,
-) -> int:
-    """Prints what the object store holds.
-
-    Args:
-        as_json: Whether to print one JSON document instead of a table.
-        sort: Which come first.
-        limit: How many are shown, 1 to 10,000.
-        pid: The process of the runtime, if there are several.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        RuntimeNotFoundError: There is no such runtime.
-        RuntimeUnreachableError: It does not answer.
-        ValueError: The limit is above 10,000.
-    """
-    address = the_runtime(pid)
-    answer: Objects = ask_loop(
-        address, "objects", patience=_PATIENCE, sort=sort, limit=limit
-    )
+def show(*, as_json: bool, sort: ObjectOrder, limit: int, pid: int | None) -> None:
+    """Prints the first ``limit`` objects of the object store, in the order ``sort``."""
+    answer: Objects = ask_loop(the_runtime(pid), "objects", sort=sort, limit=limit)
     if as_json:
         write_document(DOCUMENT.encode(answer))
     else:
         console().print(draw(answer), crop=False)
-    return 0
 
 
 def draw(answer: Objects) -> RenderableType:
-    """Lays out the objects as a table."""
     answer = printable(answer)
     store = answer.object_store
     totals = (
@@ -117,8 +87,8 @@ def _size(info: ObjectInfo, numbers: Mapping[str, int]) -> str:
 
 
 def _holders(info: ObjectInfo) -> str:
-    return ", ".join(_counted(*holder) for holder in info.holders.items()) or "-"
-
-
-def _counted(holder: str, count: int) -> str:
-    return f"{holder} ({count} times)" if count > 1 else holder
+    holders = (
+        f"{holder} ({count} times)" if count > 1 else holder
+        for holder, count in info.holders.items()
+    )
+    return ", ".join(holders) or "-"

@@ -1,7 +1,11 @@
-"""Consoles, times, short ids and escaped texts for the commands."""
+"""The output of commands: consoles, documents, times, short ids and escaped texts.
+
+Nothing here loads rich, except for ``console``.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -29,6 +33,33 @@ def console() -> Console:
     """Returns a console; it is wide for pipes, so that programs read whole lines."""
     is_seen = sys.stdout.isatty() or "COLUMNS" in os.environ
     return tables.console(width=None if is_seen else _WIDE)
+
+
+def write_document(document: object, *, indent: int | None = 2) -> None:
+    """Writes one document, and a line end; on one line without an indentation.
+
+    Raises:
+        SystemExit: The reader has gone (1).
+    """
+    write_text(f"{json.dumps(document, indent=indent)}\n")
+
+
+def write_text(text: str) -> None:
+    """Writes text; characters that the output cannot encode are escaped.
+
+    Raises:
+        SystemExit: The reader has gone (1).
+    """
+    coding = sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.write(text.encode(coding, "backslashreplace").decode(coding))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Otherwise the interpreter reports the rest of the buffer again at the exit.
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        os.close(devnull)
+        raise SystemExit(1) from None
 
 
 def printable(content: T) -> T:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING
 
-from actorlib._cli.documents import write_document
-from actorlib._cli.listing import DOCUMENT, listed
-from actorlib._cli.pages import console
+from actorlib._cli.listing import DOCUMENT, query_listing
+from actorlib._cli.pages import console, write_document
 from actorlib._queries.client import find_runtimes
 
 if TYPE_CHECKING:
@@ -18,20 +17,11 @@ if TYPE_CHECKING:
     from actorlib._queries.addresses import Address
 
 
-def show(*, as_json: bool, pid: int | None = None, has_dead: bool = False) -> int:
+def show(*, as_json: bool, pid: int | None, has_dead: bool) -> int:
     """Prints the runtimes of this user, and their actors.
-
-    Args:
-        as_json: Whether to print one JSON document instead of tables.
-        pid: The process of one runtime; None for all.
-        has_dead: Whether to list dead actors.
 
     Returns:
         The exit code: 0, or 4 if one of them does not answer.
-
-    Raises:
-        RuntimeNotFoundError: There is no such runtime.
-        RuntimeUnreachableError: It belongs to another user.
     """
     addresses = find_runtimes(pid)
     # Thousands of rows are made, and none is garbage. The collector would take 8 of the
@@ -41,15 +31,15 @@ def show(*, as_json: bool, pid: int | None = None, has_dead: bool = False) -> in
         listing = _print(addresses, as_json=as_json, has_dead=has_dead)
     finally:
         gc.enable()
-    return 4 if any(runtime.error for runtime in listing.runtimes) else 0
+    return listing.exit_code
 
 
 def _print(addresses: Sequence[Address], *, as_json: bool, has_dead: bool) -> Listing:
     if as_json:
-        listing = listed(addresses, has_dead=has_dead)
+        listing = query_listing(addresses, has_dead=has_dead)
         write_document(DOCUMENT.encode(listing))
     else:
-        listing = listed(addresses, has_dead=has_dead, meanwhile=_page)
+        listing = query_listing(addresses, has_dead=has_dead, meanwhile=_page)
         out = console()
         out.print(_page().draw(listing, out.width), crop=False)
     return listing

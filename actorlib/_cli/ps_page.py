@@ -8,8 +8,8 @@ from rich.console import Group
 from rich.text import Text
 
 from actorlib._cli.actor_columns import NOTHING, actor_table
+from actorlib._cli.listing import heading, stuck_text
 from actorlib._cli.pages import in_time, printable
-from actorlib._cli.runtime_words import heading, stuck_text
 from actorlib._rows.tables import Column, table, table_of
 
 if TYPE_CHECKING:

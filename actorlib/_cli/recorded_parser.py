@@ -34,13 +34,7 @@ class Values(NamedTuple):
 
 
 class Option(NamedTuple):
-    """An option.
-
-    Attributes:
-        flags: All its spellings.
-        about: Its description.
-        values: Its values; None if it takes none.
-    """
+    """An option: its spellings, its description, and its values if it takes one."""
 
     flags: tuple[str, ...]
     about: str
@@ -48,12 +42,9 @@ class Option(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command, or the whole command line.
+    """A command, or the whole command line, whose name is empty.
 
     Attributes:
-        name: Its name; empty for the whole command line.
-        about: Its description.
-        options: Its options.
         places: Its positional arguments, in order.
         commands: Its subcommands.
     """

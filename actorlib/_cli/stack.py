@@ -9,11 +9,10 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from actorlib._cli.choosing import find_actor, title_of
-from actorlib._cli.documents import write_document
-from actorlib._cli.pages import console, printable
+from actorlib._cli.choosing import ask_actor, title_of
+from actorlib._cli.pages import console, printable, write_document
 from actorlib._features.runtime import worker_stacks
-from actorlib._queries.client import ask, ask_loop, named_process, the_runtime
+from actorlib._queries.client import ask, named_process, the_runtime
 from actorlib._queries.protocol import BLOCKED
 from actorlib._rows.rows import encode_row
 from actorlib.exceptions import RuntimeNotFoundError
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from actorlib._queries.addresses import Address
-    from actorlib._queries.rows import Frame, Stacks, Status, Task
+    from actorlib._queries.rows import Frame, Stacks, Task
 
 _PATIENCE = 2.0
 _RUNS_CALLS = "Coroutines."
@@ -30,24 +29,10 @@ OWNER = "owner"
 """The word for the program itself instead of an actor."""
 
 
-def show(
-    word: str, *, as_json: bool, has_all: bool = False, pid: int | None = None
-) -> int:
-    """Prints the stacks of a process.
+def show(word: str, *, as_json: bool, has_all: bool, pid: int | None) -> None:
+    """Prints the stacks of an actor, or of the program for the word ``"owner"``.
 
-    Args:
-        word: The actor: see ``find_actor``; ``"owner"`` for the program itself. The pid
-            of an actor works even while the program does not answer.
-        as_json: Whether to print one JSON document instead of text.
-        has_all: Whether the frames of actorlib and of Python are shown, too.
-        pid: The process of the runtime, if there are several.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        RuntimeNotFoundError: There is no such runtime, or no such actor.
-        RuntimeUnreachableError: It does not answer.
+    The pid of an actor works even while the program does not answer.
     """
     address = the_runtime(pid)
     stacks = _owners(address) if word == OWNER else _workers(address, word)
@@ -55,7 +40,6 @@ def show(
         write_document(encode_row(stacks))
     else:
         console().print(text_of(stacks, has_all=has_all), soft_wrap=True)
-    return 0
 
 
 def _owners(address: Address) -> Stacks:
@@ -66,8 +50,7 @@ def _owners(address: Address) -> Stacks:
 def _workers(address: Address, word: str) -> Stacks:
     if word.isdecimal() and ask(address, "status").outcome == BLOCKED:
         return worker_stacks(int(word), f"pid {word}")
-    status: Status = ask_loop(address, "status", patience=_PATIENCE, dead=True)
-    actor = find_actor(status.snapshot.actors, word)
+    status, actor = ask_actor(address, word, _PATIENCE)
     title = title_of(actor)
     if actor.state == "dead":
         raise RuntimeNotFoundError(f"{title} is dead: {actor.death}")
@@ -114,6 +97,4 @@ def _frames(frames: Sequence[Frame], *, has_all: bool) -> Iterator[str]:
         if hidden:
             yield f"  ... {len(hidden)} frames of actorlib and Python"
         for frame in some:
-            yield f"  {frame.file}:{frame.line} in {frame.function}"
-            if frame.code:
-                yield f"    {frame.code}"
+            yield from frame.lines()

@@ -25,13 +25,7 @@ _PIECE = 1024
 
 
 class Events(NamedTuple):
-    """The events since the call before.
-
-    Attributes:
-        typed: The bytes of the keys.
-        signals: The signals.
-        is_closed: Whether the terminal is gone.
-    """
+    """The keys and signals since the call before, and whether the terminal is gone."""
 
     typed: bytes
     signals: frozenset[int]
@@ -49,23 +43,23 @@ class Terminal:
         self._keys = sys.stdin.fileno() if _is_terminal() else None
         self._mode: list[Any] | None = None
         self._handlers: dict[int, Any] = {}
-        self._came: set[int] = set()
-        self._told, self._tells = -1, -1
-        self._old_tells = -1
+        self._received: set[int] = set()
+        self._wake_reader, self._wake_writer = -1, -1
+        self._old_wake_writer = -1
 
     def __enter__(self) -> Self:
-        self._told, self._tells = os.pipe()
-        for end in (self._told, self._tells):
+        self._wake_reader, self._wake_writer = os.pipe()
+        for end in (self._wake_reader, self._wake_writer):
             os.set_blocking(end, False)  # the call's own
         try:
-            self._old_tells = signal.set_wakeup_fd(
-                self._tells, warn_on_full_buffer=False
+            self._old_wake_writer = signal.set_wakeup_fd(
+                self._wake_writer, warn_on_full_buffer=False
             )
             for number in _SIGNALS:
-                self._handlers[number] = signal.signal(number, self._note)
-            self._take()
+                self._handlers[number] = signal.signal(number, self._note_signal)
+            self._enter_key_mode()
         except BaseException:
-            self._give_back()
+            self._restore()
             raise
         return self
 
@@ -75,21 +69,25 @@ class Terminal:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._give_back()
+        self._restore()
 
     def wake(self) -> None:
         """Ends the current wait, or the next one; from any thread."""
         with suppress(OSError):  # it is full, which wakes as well, or closed
-            os.write(self._tells, b"\0")
+            os.write(self._wake_writer, b"\0")
 
     def wait(self, seconds: float) -> Events:
         """Waits for events, for at most so many seconds."""
-        sources = [self._told] if self._keys is None else [self._told, self._keys]
+        sources = (
+            [self._wake_reader]
+            if self._keys is None
+            else [self._wake_reader, self._keys]
+        )
         # A signal that came before is in the pipe, and ends the wait at once.
         ready, _, _ = select.select(sources, [], [], max(0.0, seconds))
-        if self._told in ready:
+        if self._wake_reader in ready:
             with suppress(BlockingIOError):
-                while len(os.read(self._told, _PIECE)) == _PIECE:
+                while len(os.read(self._wake_reader, _PIECE)) == _PIECE:
                     pass
         typed = b""
         if self._keys is not None and self._keys in ready:
@@ -102,46 +100,46 @@ class Terminal:
 
     def stop(self) -> None:
         """Stops this process as Ctrl-Z does; sets the mode again when it goes on."""
-        self._leave()
+        self._restore_mode()
         old = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         try:
             os.kill(os.getpid(), signal.SIGTSTP)  # comes back when it goes on
         finally:
             signal.signal(signal.SIGTSTP, old)
-        self._take()
+        self._enter_key_mode()
 
     def _signals(self) -> frozenset[int]:
-        came, self._came = frozenset(self._came), set()
-        return came
+        received, self._received = frozenset(self._received), set()
+        return received
 
-    def _note(self, number: int, _: FrameType | None) -> None:
-        self._came.add(number)
+    def _note_signal(self, number: int, _: FrameType | None) -> None:
+        self._received.add(number)
         if number in ENDING:
             # A write to a halted terminal blocks: a second signal ends the process.
             signal.signal(number, signal.SIG_DFL)
 
-    def _take(self) -> None:
+    def _enter_key_mode(self) -> None:
         if self._keys is not None:
             self._mode = termios.tcgetattr(self._keys)
             tty.setcbreak(self._keys, termios.TCSANOW)
 
-    def _leave(self) -> None:
+    def _restore_mode(self) -> None:
         """Restores the mode of the terminal."""
         mode, self._mode = self._mode, None
         if mode is not None:
             with suppress(termios.error, OSError):  # the terminal is gone
                 termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, mode)
 
-    def _give_back(self) -> None:
-        self._leave()
+    def _restore(self) -> None:
+        self._restore_mode()
         for number, handler in self._handlers.items():
             # One that was not set from Python cannot be set from there again.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._handlers.clear()
-        signal.set_wakeup_fd(self._old_tells)
-        for end in (self._told, self._tells):
+        signal.set_wakeup_fd(self._old_wake_writer)
+        for end in (self._wake_reader, self._wake_writer):
             os.close(end)
-        self._told, self._tells = -1, -1
+        self._wake_reader, self._wake_writer = -1, -1
 
 
 def _is_terminal() -> bool:

@@ -11,14 +11,12 @@ import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from actorlib._base.value import dataclass
 from actorlib._cli.device_meters import DeviceMeter, DeviceMeters
-from actorlib._cli.documents import write_document
 from actorlib._cli.listing import (
     DOCUMENT,
-    Listing,
     RuntimeRow,
     ask_runtimes,
     busyness,
@@ -26,12 +24,12 @@ from actorlib._cli.listing import (
     list_runtimes,
     memory_of,
 )
-from actorlib._cli.pages import console
+from actorlib._cli.pages import console, write_document
 from actorlib._cli.terminal import ENDING, Terminal
 from actorlib._cli.top_figures import (
     History,
     Rates,
-    View,
+    Sample,
     rates_between,
 )
 from actorlib._cli.top_screen import Screen, keys_in, pressed
@@ -77,48 +75,31 @@ class Watched:
     devices: tuple[DeviceMeter, ...]
 
 
-class _Look(NamedTuple):
-    """A sample, its time by the monotonic clock, and the seconds that it took.
+class _Before(NamedTuple):
+    """The part of the sample before that rates are computed from."""
 
-    ``took`` is 0 if a runtime did not answer: waiting costs it nothing.
-    """
-
-    listing: Listing
-    statuses: list[Status]
-    rates: Rates
-    meters: list[DeviceMeter]
     at: float
-    took: float
-
-    @property
-    def rest(self) -> float:
-        """Seconds from its beginning to that of the next one, at least."""
-        return min(_SHARE * self.took, _LONGEST_REST)
+    statuses: list[Status]
+    cpu: dict[int, float]
 
 
 @final
-class Looker:
+class Sampler:
     """Samples runtimes; for one thread at a time.
 
     Args:
         pid: The process of one runtime; None for all of this user.
-        meters: Reads the load of devices.
-
-    Attributes:
-        history: Calls per second in the last samples.
-        remarks: The runtimes that have ended meanwhile, the latest last.
     """
 
-    def __init__(self, pid: int | None, meters: DeviceMeters) -> None:
-        self.history = History()
-        self.remarks: list[str] = []
+    def __init__(self, pid: int | None) -> None:
         self._pid = pid
-        self._meters = meters
-        self._before: _Look | None = None
-        self._cpu: dict[int, float] = {}
-        self._known: dict[int, str] = {}
+        self._meters = DeviceMeters(Host())
+        self._before: _Before | None = None
+        self._history = History()
+        self._remarks: list[str] = []
+        self._names: dict[int, str] = {}
 
-    def look(self) -> _Look:
+    def take(self) -> Sample:
         """Returns a new sample.
 
         Raises:
@@ -129,155 +110,152 @@ class Looker:
         try:
             replies = ask_runtimes(find_runtimes(self._pid))
         except RuntimeNotFoundError:
-            if not self._known:
+            if not self._names:
                 raise
             raise RuntimeNotFoundError(
-                "; ".join(f"{who} has ended" for who in self._known.values())
+                "; ".join(f"{who} has ended" for who in self._names.values())
             ) from None
         at, cpu, before = time.monotonic(), cpu_times(replies), self._before
         answers = (reply.answer for reply in replies)
         statuses = [answer for answer in answers if isinstance(answer, Status)]
         busy, rates = dict[int, float](), Rates({}, {})
         if before is not None:
-            busy = busyness(self._cpu, cpu, at - before.at)
+            busy = busyness(before.cpu, cpu, at - before.at)
             rates = rates_between(before.statuses, statuses, at - before.at)
         memory = memory_of(replies, _FEW)
         listing = list_runtimes(replies, memory, busy, rates.actors)
-        self._remark_on(listing.runtimes)
-        self.history.add(rates, list(self._known))
+        self._note_ended(listing.runtimes)
+        self._history.add(rates, self._names)
         devices = (d for runtime in listing.runtimes for d in runtime.snapshot.devices)
         has_cards = any(not device.is_logical for device in devices)
         meters = self._meters.look() if has_cards else []
+        self._before = _Before(at, statuses, cpu)
+        # Waiting for a runtime that does not answer costs it nothing.
         took = at - began if len(statuses) == len(replies) else 0.0
-        self._before = look = _Look(listing, statuses, rates, meters, at, took)
-        self._cpu = cpu
-        return look
+        rest = min(_SHARE * took, _LONGEST_REST)
+        history = self._history.copy()
+        return Sample(listing, rates, history, meters, [*self._remarks], rest)
 
-    def view(self, look: _Look) -> View:
-        """Returns what the page shows of a sample."""
-        pids = [runtime.pid for runtime in look.listing.runtimes]
-        history = {pid: self.history.of(pid) for pid in pids}
-        return View(look.listing, look.rates, history, look.meters, [*self.remarks])
-
-    def _remark_on(self, runtimes: Sequence[RuntimeRow]) -> None:
-        there = {
+    def _note_ended(self, runtimes: Sequence[RuntimeRow]) -> None:
+        present = {
             runtime.pid: f"pid {runtime.pid} ({runtime.program!r})"
             for runtime in runtimes
         }
-        gone = [who for pid, who in self._known.items() if pid not in there]
-        self.remarks += [f"{who} has ended" for who in gone]
-        del self.remarks[:-_MOST_REMARKS]
-        self._known = there
+        gone = [who for pid, who in self._names.items() if pid not in present]
+        self._remarks += [f"{who} has ended" for who in gone]
+        del self._remarks[:-_MOST_REMARKS]
+        self._names = present
 
 
 def show(
     *,
+    is_page: bool,
+    host: str | None,
+    port: int | None,
+    pid: int | None,
     as_json: bool,
-    is_once: bool = False,
-    interval: float = 1.0,
-    sort: str = "cpu",
-    needle: str = "",
-    pid: int | None = None,
+    is_once: bool,
+    **options: Any,
 ) -> int:
-    """Shows runtimes and their actors until the user leaves.
-
-    Args:
-        as_json: Whether to print a JSON document for each look, one a line.
-        is_once: Whether to take only one sample, as is done without a terminal.
-        interval: Seconds between two looks; more where to look takes long.
-        sort: What actors are sorted by: a name of ``SORT_KEYS``.
-        needle: The text that is looked for in actors; empty for all.
-        pid: The process of the runtime that is meant; None for all.
+    """Shows runtimes in the terminal, or serves the page of one of them.
 
     Returns:
-        The exit code: 0, or 4 if it was looked but once and a runtime did not answer;
-        128 and the number of a signal after one that ends the command.
+        The exit code: see ``_show_here``.
 
     Raises:
-        RuntimeNotFoundError: There is no such runtime, or all have ended.
-        RuntimeUnreachableError: It is another user's.
+        ValueError: The options exclude each other.
     """
-    meters = DeviceMeters(Host())
-    looker, screen = Looker(pid, meters), Screen(sort=sort, needle=needle)
+    if is_page:
+        if as_json or is_once:
+            raise ValueError("--web serves a page until Ctrl-C: no --json, no --once")
+        from actorlib._cli import web  # noqa: PLC0415  # the page may not be installed
+
+        web.serve(pid=pid, host=host or "127.0.0.1", port=port or 0)
+        return 0
+    if host is not None or port is not None:
+        raise ValueError("--host and --port belong to the page: add --web")
+    return _show_here(pid, as_json=as_json, is_once=is_once, **options)
+
+
+def _show_here(
+    pid: int | None,
+    *,
+    as_json: bool,
+    is_once: bool,
+    interval: float,
+    sort: str,
+    needle: str,
+) -> int:
+    """Shows runtimes and their actors until the user quits.
+
+    Returns:
+        The exit code: 0, or 4 if there was only one sample and a runtime did not
+        answer; 128 and the number of a signal after one that ends the command.
+    """
+    sampler, screen = Sampler(pid), Screen(sort=sort, needle=needle)
     if as_json:
-        return _write(looker, interval, is_once=is_once)
+        return _write(sampler, interval, is_once=is_once)
     out = console()
     if is_once or not sys.stdout.isatty() or out.is_dumb_terminal:
-        return _show_once(looker, screen, out, interval)
-    return _Session(looker, screen, out, interval).run()
+        return _show_once(sampler, screen, out, interval)
+    return _Session(sampler, screen, out, interval).run()
 
 
-def _show_once(looker: Looker, screen: Screen, out: Console, interval: float) -> int:
+def _show_once(sampler: Sampler, screen: Screen, out: Console, interval: float) -> int:
     from actorlib._cli.top_page import page  # noqa: PLC0415  # it loads rich
 
-    looker.look()
+    sampler.take()
     time.sleep(interval)
-    look = looker.look()
-    out.print(page(looker.view(look), screen, out).content, crop=False)
-    return _code(look)
+    sample = sampler.take()
+    out.print(page(sample, screen, out).content, crop=False)
+    return sample.listing.exit_code
 
 
-def _write(looker: Looker, interval: float, *, is_once: bool) -> int:
+def _write(sampler: Sampler, interval: float, *, is_once: bool) -> int:
     """Writes a document for each sample but the first, which has no rates."""
-    look = looker.look()
+    sample = sampler.take()
     while True:
-        time.sleep(max(interval, look.rest))
-        look = looker.look()
+        time.sleep(max(interval, sample.rest))
+        sample = sampler.take()
         watched = Watched(
             time=time.time(),
-            runtimes=look.listing.runtimes,
-            calls_per_second=_rounded(look.rates.actors),
-            runtime_calls_per_second=_rounded(look.rates.runtimes),
-            devices=tuple(look.meters),
+            runtimes=sample.listing.runtimes,
+            calls_per_second=_rounded(sample.rates.actors),
+            runtime_calls_per_second=_rounded(sample.rates.runtimes),
+            devices=tuple(sample.meters),
         )
         write_document(DOCUMENT.encode(watched), indent=None)
         if is_once:
-            return _code(look)
+            return sample.listing.exit_code
 
 
 def _rounded(rates: dict[str, float] | dict[int, float]) -> dict[str, float]:
     return {str(key): round(rate, 2) for key, rate in rates.items()}
 
 
-def _code(look: _Look) -> int:
-    return 4 if any(runtime.error for runtime in look.listing.runtimes) else 0
-
-
 @final
 class _Session:
-    """A user at a terminal.
-
-    Args:
-        looker: Takes the samples.
-        screen: The first state of the screen.
-        out: The console.
-        interval: Seconds between two samples.
-    """
+    """A user at a terminal, who sees a sample and presses keys."""
 
     def __init__(
-        self, looker: Looker, screen: Screen, out: Console, interval: float
+        self, sampler: Sampler, screen: Screen, out: Console, interval: float
     ) -> None:
-        self._looker = looker
+        self._sampler = sampler
         self._screen = screen
         self._out = out
         self._interval = interval
-        self._view: View | None = None
+        self._sample: Sample | None = None
         self._rows = 1
         self._began: float | None = None
         self._due = 0.0
-        self._looks: queue.SimpleQueue[_Look | Exception] = queue.SimpleQueue()
+        self._samples: queue.SimpleQueue[Sample | Exception] = queue.SimpleQueue()
 
     def run(self) -> int:
-        """Shows the page and reads keys until the end; returns the exit code.
-
-        Raises:
-            RuntimeNotFoundError: There is no such runtime, or all have ended.
-            RuntimeUnreachableError: It belongs to another user.
-        """
+        """Shows the page and reads keys until the end; returns the exit code."""
         with Terminal() as terminal:
             while True:
                 with self._live() as live:
-                    code = self._attend(terminal, live)
+                    code = self._handle_events(terminal, live)
                 if code is not None:
                     return code
                 terminal.stop()  # with its usual screen and keys
@@ -293,12 +271,12 @@ class _Session:
             redirect_stderr=False,
         )
 
-    def _attend(self, terminal: Terminal, live: Live) -> int | None:
+    def _handle_events(self, terminal: Terminal, live: Live) -> int | None:
         """Shows the page and reads keys; returns None when the process is to stop."""
         while True:
             now = time.monotonic()
             if self._began is None and now >= self._due:
-                self._look(terminal, now)
+                self._start_sampling(terminal, now)
             self._draw(live, now)
             wait = _LATE if self._began is not None else self._due - now
             events = terminal.wait(wait)
@@ -311,44 +289,44 @@ class _Session:
                 self._screen = pressed(self._screen, key, self._rows)
                 if self._screen.is_over:
                     return 0
-            self._take_look()
+            self._take_sample()
             if signal.SIGTSTP in events.signals:
                 return None
 
-    def _look(self, terminal: Terminal, now: float) -> None:
-        def look() -> None:
+    def _start_sampling(self, terminal: Terminal, now: float) -> None:
+        def take() -> None:
             try:
-                sample: _Look | Exception = self._looker.look()
+                sample: Sample | Exception = self._sampler.take()
             except Exception as error:  # noqa: BLE001  # it is raised in the main thread
                 sample = error
-            self._looks.put(sample)
+            self._samples.put(sample)
             terminal.wake()
 
         self._began, self._due = now, now + self._interval
-        threading.Thread(target=look, name="actorlib-top", daemon=True).start()
+        threading.Thread(target=take, name="actorlib-top", daemon=True).start()
 
-    def _take_look(self) -> None:
-        if self._looks.empty():
+    def _take_sample(self) -> None:
+        if self._samples.empty():
             return
-        sample = self._looks.get()
+        sample = self._samples.get()
         began, self._began = self._began, None
         if isinstance(sample, Exception):
             raise sample
         if began is not None:
             self._due = max(self._due, began + sample.rest)
-        self._view = self._looker.view(sample)
+        self._sample = sample
 
     def _draw(self, live: Live, now: float) -> None:
         late = 0.0 if self._began is None else now - self._began
         remark = f"waiting for an answer for {late:.0f} s" if late >= _LATE else ""
-        if self._view is None:
+        sample = self._sample
+        if sample is None:
             live.update(f" {remark}", refresh=True)
             return
         from actorlib._cli.top_page import page  # noqa: PLC0415  # it loads rich
 
-        view = self._view
         if remark:
-            view = view._replace(remarks=[*view.remarks, remark])
-        drawn = page(view, self._screen, self._out, self._out.height)
+            sample = sample._replace(remarks=[*sample.remarks, remark])
+        drawn = page(sample, self._screen, self._out, self._out.height)
         self._screen, self._rows = drawn.screen, drawn.rows
         live.update(drawn.content, refresh=True)

@@ -1,6 +1,6 @@
 """Rates and their history, from two samples of runtimes.
 
-Pure: time comes in with each look.
+Pure: the samples have their times.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from actorlib._cli.device_meters import DeviceMeter
     from actorlib._cli.listing import Listing, RuntimeRow
@@ -23,26 +23,22 @@ _PLAIN_BARS = "_.-=+*%#"
 
 
 class Rates(NamedTuple):
-    """Calls per second between two samples.
-
-    Attributes:
-        actors: By the id of an actor; of those that both looks saw.
-        runtimes: By the pid of a runtime.
-    """
+    """Calls per second between two samples, by the id of an actor and by pid."""
 
     actors: dict[str, float]
     runtimes: dict[int, float]
 
 
-class View(NamedTuple):
-    """The content of the page for one sample.
+class Sample(NamedTuple):
+    """A sample, as the page shows it.
 
     Attributes:
         listing: The runtimes.
-        rates: Calls a second since the look before.
-        history: Calls a second of each runtime at the last looks, by its pid.
-        meters: What NVML says of devices.
-        remarks: What there is to say besides.
+        rates: Calls per second since the sample before.
+        history: Calls per second in the last samples, by the pid of a runtime.
+        meters: The load of devices, from NVML.
+        remarks: The runtimes that have ended meanwhile, the latest last.
+        rest: The least seconds from its beginning to that of the next one.
     """
 
     listing: Listing
@@ -50,18 +46,13 @@ class View(NamedTuple):
     history: Mapping[int, Sequence[float]]
     meters: Sequence[DeviceMeter]
     remarks: Sequence[str] = ()
+    rest: float = 0.0
 
 
 def rates_between(
     before: Sequence[Status], now: Sequence[Status], seconds: float
 ) -> Rates:
-    """Returns the calls per second between two samples.
-
-    Args:
-        before: The runtimes that answered at a look.
-        now: Those that answered at the next one.
-        seconds: How much later that was.
-    """
+    """Returns the calls per second between the answers in two samples."""
     if seconds <= 0:
         return Rates({}, {})
     actors = (actor for status in before for actor in status.snapshot.actors)
@@ -89,30 +80,22 @@ class History:
     def __init__(self) -> None:
         self._lines: dict[int, deque[float]] = {}
 
-    def add(self, rates: Rates, there: Sequence[int]) -> None:
-        """Adds a sample, and removes the runtimes that have ended.
-
-        Args:
-            rates: What was seen.
-            there: The pids of the runtimes that there are.
-        """
-        for pid in set(self._lines) - set(there):
+    def add(self, rates: Rates, present: Collection[int]) -> None:
+        """Adds a sample, and removes the runtimes that are not present."""
+        for pid in set(self._lines) - set(present):
             del self._lines[pid]
         for pid, rate in rates.runtimes.items():
             self._lines.setdefault(pid, deque(maxlen=LONGEST)).append(rate)
 
-    def of(self, pid: int) -> list[float]:
-        """Returns the values of a runtime, the oldest first."""
-        return list(self._lines.get(pid, ()))
+    def copy(self) -> dict[int, list[float]]:
+        """Returns the values of each runtime, the oldest first."""
+        return {pid: list(line) for pid, line in self._lines.items()}
 
 
 def sparkline(values: Sequence[float], width: int, *, is_plain: bool = False) -> str:
-    """Draws numbers as a line of bars, the latest on the right.
+    """Draws the last ``width`` numbers from 0 on as bars, the latest on the right.
 
-    Args:
-        values: The numbers, none below 0.
-        width: The most numbers to draw.
-        is_plain: Whether ASCII has to do.
+    If it is plain, only ASCII is used.
     """
     bars = _PLAIN_BARS if is_plain else _BARS
     latest = list(values)[-width:] if width > 0 else list[float]()
@@ -129,12 +112,10 @@ def sparkline(values: Sequence[float], width: int, *, is_plain: bool = False) ->
 
 
 class DeviceLine(NamedTuple):
-    """A device, with what all runtimes have granted of it.
+    """A device, and the part of it that the actors of all runtimes hold.
 
     Attributes:
-        device: The device.
-        granted: The part of it that actors hold, of all these runtimes together.
-        meter: What NVML says of it; None if it does not know it.
+        meter: Its load from NVML; None if NVML does not have it.
     """
 
     device: DeviceInfo

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from actorlib._cli.actor_columns import NOTHING, actor_table, in_rate
+from actorlib._cli.listing import heading, stuck_text
 from actorlib._cli.pages import printable
-from actorlib._cli.runtime_words import heading, stuck_text
 from actorlib._cli.top_figures import (
     all_actors,
     device_lines,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from actorlib._cli.listing import RuntimeRow
-    from actorlib._cli.top_figures import DeviceLine, View
+    from actorlib._cli.top_figures import DeviceLine, Sample
     from actorlib._cli.top_screen import Screen
     from actorlib._queries.rows import ActorStatus
 
@@ -39,12 +39,10 @@ _SPARK = 60
 
 
 class Page(NamedTuple):
-    """A page.
+    """A page, and the number of actors that have room at once.
 
     Attributes:
-        content: What is drawn.
         screen: The state of the screen, moved to where the rows fill the page.
-        rows: How many actors have room at once.
     """
 
     content: RenderableType
@@ -52,19 +50,21 @@ class Page(NamedTuple):
     rows: int
 
 
-def page(view: View, screen: Screen, out: Console, height: int | None = None) -> Page:
+def page(
+    sample: Sample, screen: Screen, out: Console, height: int | None = None
+) -> Page:
     """Lays out a page.
 
     Args:
-        view: What is shown.
-        screen: What the user wants to see of it.
+        sample: What is shown.
+        screen: The state of the screen.
         out: Where it is drawn.
-        height: How many lines there are; None for as many as it takes, and without
-            the words for who presses keys.
+        height: The number of lines; None for as many as needed, without the list of
+            the keys.
     """
-    top = Group(*_above(view, out, height))
-    bottom = Group(*_below(view, screen, height))
-    actors = selected(screen, all_actors(view.listing))
+    top = Group(*_above(sample, out, height))
+    bottom = Group(*_below(sample, screen, height))
+    actors = selected(screen, all_actors(sample.listing))
     if height is None:
         rows = len(actors)
     else:
@@ -74,23 +74,25 @@ def page(view: View, screen: Screen, out: Console, height: int | None = None) ->
     visible = slice(screen.first, screen.first + rows)
     # What is below stays at the bottom.
     blank = rows - len(actors[visible])
-    table = _table(view, actors, visible, out.width)
+    table = _table(sample, actors, visible, out.width)
     table = Padding(table, (0, 0, blank, 0), expand=False)
     return Page(Group(top, table, bottom), screen, rows)
 
 
-def _above(view: View, out: Console, height: int | None) -> Iterator[RenderableType]:
-    for runtime in view.listing.runtimes:
+def _above(
+    sample: Sample, out: Console, height: int | None
+) -> Iterator[RenderableType]:
+    for runtime in sample.listing.runtimes:
         yield Text(printable(heading(runtime)), "bold")
         if not runtime.is_answering:
             yield from _silent(runtime)
             continue
-        rate = in_rate(view.rates.runtimes.get(runtime.pid))
-        values = view.history.get(runtime.pid, ())
+        rate = in_rate(sample.rates.runtimes.get(runtime.pid))
+        values = sample.history.get(runtime.pid, ())
         room = min(_SPARK, out.width - 20)
         spark = sparkline(values, room, is_plain=out.options.ascii_only)
         yield _line(f"{rate:>6} calls/s  {spark}", "cyan")
-    lines = device_lines(view.listing.runtimes, view.meters)
+    lines = device_lines(sample.listing.runtimes, sample.meters)
     lines.sort(key=lambda line: not line.granted)  # those in use before the others
     most = _MOST_DEVICES if height is None else min(_MOST_DEVICES, height // 4)
     devices = Table.grid(padding=(0, 1))
@@ -134,9 +136,9 @@ def _device(line: DeviceLine) -> str:
 
 
 def _table(
-    view: View, actors: Sequence[ActorStatus], visible: slice, width: int
+    sample: Sample, actors: Sequence[ActorStatus], visible: slice, width: int
 ) -> RenderableType:
-    runtimes = view.listing.runtimes
+    runtimes = sample.listing.runtimes
     if not actors:
         everyone = any(runtime.actors for runtime in runtimes)
         text = "No actor has that in it." if everyone else "No actor lives."
@@ -160,15 +162,15 @@ def _table(
     return result
 
 
-def _below(view: View, screen: Screen, height: int | None) -> Iterator[Text]:
-    reasons = [actor.why for actor in all_actors(view.listing) if actor.why]
+def _below(sample: Sample, screen: Screen, height: int | None) -> Iterator[Text]:
+    reasons = [actor.why for actor in all_actors(sample.listing) if actor.why]
     most = len(reasons) if height is None else min(_MOST_REASONS, height // 6)
     for why in reasons[:most]:
         first, *rest = why.splitlines()
         yield _line(f"waits: {first}{' ...' if rest else ''}", "yellow")
     if len(reasons) > most:
         yield _line(f"and {len(reasons) - most} wait besides", "yellow")
-    yield from (_line(remark, "red") for remark in view.remarks)
+    yield from (_line(remark, "red") for remark in sample.remarks)
     if height is not None:
         yield _line(_keys(screen), "dim")
 

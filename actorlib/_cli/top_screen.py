@@ -105,13 +105,7 @@ def keys_in(typed: bytes) -> Iterator[str]:
 
 
 def pressed(screen: Screen, key: str, page: int = 10) -> Screen:
-    """Applies a key to the screen.
-
-    Args:
-        screen: The state before.
-        key: The key; see ``keys_in``.
-        page: The number of visible rows.
-    """
+    """Applies a key to the screen, of which ``page`` rows are visible."""
     if screen.is_typing:
         return _typed(screen, key)
     if key in _BY_KEY:
@@ -161,13 +155,7 @@ def _typed(screen: Screen, key: str) -> Screen:
 
 
 def settled(screen: Screen, count: int, page: int) -> Screen:
-    """Limits the first row so that the rows fill the page.
-
-    Args:
-        screen: The state before.
-        count: The number of rows.
-        page: The number of visible rows.
-    """
+    """Limits the first row so that ``count`` rows fill a page of ``page`` rows."""
     return replace(screen, first=max(0, min(screen.first, count - page)))
 
 

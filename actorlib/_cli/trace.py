@@ -10,16 +10,11 @@ import os
 from pathlib import Path
 
 from actorlib._base.value import dataclass
-from actorlib._cli.documents import write_document
-from actorlib._cli.pages import console, printable
-from actorlib._features.runtime import explain_missing
+from actorlib._cli.pages import console, printable, write_document
+from actorlib._features.runtime import trace_reader
 from actorlib._queries.client import ask_loop, the_runtime
 from actorlib._rows.rows import encode_row
 
-with explain_missing("actorlib trace"):
-    from actorlib._features.recording.trace_events import document, from_plain
-
-_PATIENCE = 5.0
 _ENDING = 20.0
 """Seconds in which the answer has to come after the recording."""
 
@@ -48,27 +43,12 @@ class Traced:
 
 
 def show(
-    path: str, *, seconds: float, kept: int, as_json: bool, pid: int | None = None
-) -> int:
-    """Records, and writes the file.
-
-    Args:
-        path: The file.
-        seconds: How long.
-        kept: The most calls, and the most runs, to keep.
-        as_json: Whether to print one JSON document instead of a sentence.
-        pid: The process of the runtime, if there are several.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        RuntimeNotFoundError: There is no such runtime.
-        RuntimeUnreachableError: It does not answer, or ended meanwhile.
-        OSError: The file cannot be written.
-    """
+    path: str, *, seconds: float, kept: int, as_json: bool, pid: int | None
+) -> None:
+    """Records for some seconds, and writes the file."""
+    read = trace_reader()  # if it is missing, that is reported before the recording
     place = Path(path).absolute()
-    if not os.access(place.parent, os.W_OK):  # reported before the recording
+    if not os.access(place.parent, os.W_OK):
         why = f"{place.parent} is not a writable folder"
         raise PermissionError(f"{path} cannot be written: {why}")
     if place.is_dir() or (place.exists() and not os.access(place, os.W_OK)):
@@ -77,13 +57,12 @@ def show(
     answer = ask_loop(
         address,
         "trace",
-        patience=_PATIENCE,
         grace=seconds + _ENDING,
         seconds=seconds,
         kept=kept,
     )
-    recorded = from_plain(answer)
-    trace = document(recorded)
+    recorded = read(answer)
+    trace = recorded.document()
     Path(path).write_text(json.dumps(trace), encoding="utf-8")
     recording = Traced(
         pid=recorded.pid,
@@ -98,7 +77,6 @@ def show(
         write_document(encode_row(recording))
     else:
         console().print("\n".join(in_words(recording)))
-    return 0
 
 
 def in_words(recording: Traced) -> list[str]:

@@ -15,23 +15,8 @@ with explain_missing(_WHO):
     from actorlib._web.server import PageServer, check_installed
 
 
-def serve(*, pid: int | None = None, host: str = "127.0.0.1", port: int = 0) -> int:
-    """Serves the page until it is interrupted, and prints its address.
-
-    Args:
-        pid: The process of the runtime, if there are several.
-        host: The address to listen at. Default: this machine only.
-        port: The port; 0 for a free one.
-
-    Returns:
-        The exit code, 0.
-
-    Raises:
-        RuntimeNotFoundError: There is no such runtime.
-        RuntimeUnreachableError: It belongs to another user.
-        ValueError: The packages for the page are not installed.
-        OSError: The address cannot be used.
-    """
+def serve(*, pid: int | None, host: str, port: int) -> None:
+    """Prints the address of the page, and serves it until it is interrupted."""
     try:
         check_installed(_WHO)
     except ImportError as error:
@@ -45,4 +30,3 @@ def serve(*, pid: int | None = None, host: str = "127.0.0.1", port: int = 0) -> 
         server.wait()
     finally:
         server.close()
-    return 0

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Coroutine, Generator, Mapping
 
     from actorlib._core.engine import RuntimeEngine
     from actorlib._enforcement.tiers import Site, Tier
@@ -22,16 +22,19 @@ if TYPE_CHECKING:
     from actorlib._features.memory_monitor.runtime import MemoryMonitor
     from actorlib._features.middleware.runtime import Observation
     from actorlib._features.recording.runtime import CallRecording
+    from actorlib._features.recording.trace_events import Event, Recorded
     from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._queries.queries import Query
     from actorlib._queries.rows import Stacks
 
+    ReadTimeline = Callable[[], Coroutine[Any, Any, tuple[float, list[Event]]]]
+    """Returns when a record began, by the monotonic clock, and its trace events."""
 
 TIERS = {
     "frameworks": ("actorlib._features.frameworks.tier", "Frameworks"),
     "watchdog": ("actorlib._features.watchdog.tier", "Watchdog"),
     "mps": ("actorlib._features.mps.tier", "Mps"),
-    "cgroup": ("actorlib._features.cgroups.tier", "Cgroups"),
+    "cgroup": ("actorlib._features.cgroup.tier", "Cgroups"),
 }
 """The tiers by the values of ``enforcement=``, the weakest first: module and class."""
 
@@ -54,12 +57,7 @@ def make_tiers(site: Site) -> list[Tier]:
 
 
 def attach(engine: RuntimeEngine, options: RuntimeOptions) -> None:
-    """Attaches the features that a runtime has from its start.
-
-    Args:
-        engine: The local engine, or the inline one.
-        options: The options of the runtime.
-    """
+    """Attaches the features that a runtime has from its start; not for Ray's engine."""
     with suppress(UnsupportedOptionError):  # it works without logs
         logs_of(engine, "logs").receive_records(options)
     with suppress(UnsupportedOptionError):  # it works without a memory monitor
@@ -106,6 +104,32 @@ def recording_of(engine: RuntimeEngine, call: str) -> CallRecording:
     with explain_missing(call):
         from actorlib._features.recording.runtime import CallRecording
     return engine.attached(CallRecording, call)
+
+
+def begin_timeline(engine: RuntimeEngine, kept: int) -> ReadTimeline:
+    """Records the calls of a script from now on, like ``middlewares_of``.
+
+    Args:
+        engine: The engine of the runtime.
+        kept: The most calls, and the most runs, that are kept.
+
+    Returns:
+        A function that reads the record, on the loop of the runtime.
+    """
+    with explain_missing("timeline()"):
+        from actorlib._features.recording.runtime_trace import Timeline
+    return Timeline(recording_of(engine, "timeline()"), kept).read
+
+
+def trace_reader() -> Callable[[Mapping[str, Any]], Recorded]:
+    """Returns the function that decodes the answer to the query ``trace``.
+
+    Raises:
+        UnsupportedOptionError: This installation lacks the feature.
+    """
+    with explain_missing("actorlib trace"):
+        from actorlib._features.recording.trace_events import Recorded
+    return Recorded.from_plain
 
 
 def logs_of(engine: RuntimeEngine, call: str) -> Logs:

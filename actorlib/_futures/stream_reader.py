@@ -50,8 +50,8 @@ class ForceCancel(Protocol):
 class StreamOwner(ResultOwner, Protocol):
     """The interface of the engine that receives the items of a StreamReader.
 
-    The owner's ``UnansweredCalls`` and the worker's clients implement it; Ray's
-    ``RayTask`` has the methods of ``ResultOwner``, which are those without a text.
+    The owner's ``UnansweredCalls`` and the worker's clients implement it. Ray's
+    ``RayTask`` has only the methods of ``ResultOwner``.
     """
 
     def taken(self, number: int, count: int) -> None:

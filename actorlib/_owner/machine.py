@@ -388,7 +388,7 @@ class WorkerStarter:
         loop: The owner's loop.
         grace: Seconds that a busy actor may take to end.
         output: Keeps the output of workers, or None.
-        attached: The frames that attach features to new workers, by their kinds.
+        attached: The frames that attach features to new workers, by the feature.
     """
 
     def __init__(
@@ -409,7 +409,7 @@ class WorkerStarter:
         self._object_store = object_store
         self._find = find
         self.output: OutputKeeper | None = None
-        self.attached: dict[int, Frame] = {}
+        self.attached: dict[str, Frame] = {}
         self.features: dict[str, object] = {}
 
     @cached_property

@@ -45,13 +45,13 @@ class _Resource(NamedTuple):
     Attributes:
         key: Identifies it.
         row: Its description, for people.
-        made: The object whose allocation Python may know, if there is one.
+        origin: The object whose allocation Python may know, if there is one.
         is_starting: Whether it may end as soon as it has started.
     """
 
     key: tuple[object, ...]
     row: str
-    made: object = None
+    origin: object = None
     is_starting: bool = False
 
 
@@ -66,7 +66,7 @@ class Watch:
         self._before = Counter(one.key for one in resources)
         self._refs = [weakref.ref(ref) for ref in _refs(self._engine)]
 
-    def look(self) -> list[str]:
+    def check(self) -> list[str]:
         """Lists the resources that stay, from a thread that is not the loop's."""
         engine = find_engine()
         loop = _loop(engine)
@@ -75,13 +75,13 @@ class Watch:
             return self._rows(engine, self._leaks(engine))
         return asyncio.run_coroutine_threadsafe(self._settled(engine), loop).result()
 
-    async def looked(self) -> list[str]:
+    async def check_on_loop(self) -> list[str]:
         """Lists the resources that stay, from the loop of a test."""
         engine = find_engine()
         loop = _loop(engine)
         if loop is None or loop is asyncio.get_running_loop():
             return await self._settled(engine)
-        return await asyncio.to_thread(self.look)
+        return await asyncio.to_thread(self.check)
 
     async def _settled(self, engine: Any) -> list[str]:
         """Lists the resources that stay, on the loop of the runtime."""
@@ -106,12 +106,12 @@ class Watch:
         rows: list[str] = []
         if engine not in (None, self._engine) and not engine.is_closed:
             rows.append("a runtime that was started and not ended")
-        places = [_made_at(one.made) for one in leaks]
+        places = [_place_of(one.origin) for one in leaks]
         rows += [
             f"{one.row}, made at {place}" if place else one.row
             for one, place in zip(leaks, places, strict=True)
         ]
-        is_unknown = any(one.made is not None for one in leaks) and not any(places)
+        is_unknown = any(one.origin is not None for one in leaks) and not any(places)
         if is_unknown and not tracemalloc.is_tracing():
             rows.append(_HOW_TO_KNOW)
         return rows
@@ -207,9 +207,9 @@ def _loop(engine: Any) -> asyncio.AbstractEventLoop | None:
     return getattr(engine, "loop", None)
 
 
-def _made_at(made: object) -> str:
+def _place_of(origin: object) -> str:
     """Returns the line of the program that created an object, if known."""
-    trace = None if made is None else tracemalloc.get_object_traceback(made)
+    trace = None if origin is None else tracemalloc.get_object_traceback(origin)
     for frame in reversed(trace or ()):
         if not frame.filename.startswith(_LIBRARIES):
             return f"{frame.filename}:{frame.lineno}"

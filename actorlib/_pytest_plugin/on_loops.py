@@ -45,7 +45,7 @@ def _leaks_on(scope: Any) -> Any:
         watch = Watch()
         yield
         if not has_failed(request.node):
-            report(await watch.looked())
+            report(await watch.check_on_loop())
 
     name = f"_actor_leaks_on_{scope}_loop"
     return pytest_asyncio.fixture(loop_scope=scope, name=name)(leaks)

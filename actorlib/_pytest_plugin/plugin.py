@@ -163,4 +163,4 @@ def _actor_leaks_in_thread(request: pytest.FixtureRequest) -> Iterator[None]:
     watch = Watch()
     yield
     if not has_failed(request.node):
-        report(watch.look())
+        report(watch.check())

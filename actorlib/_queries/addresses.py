@@ -37,11 +37,7 @@ class Address(NamedTuple):
 
 
 def find_servers(sockets: NamedSockets | None = None) -> list[Address]:
-    """Lists the servers of all users that this process can see, by process.
-
-    Args:
-        sockets: Where to look. Default: None, for this machine.
-    """
+    """Lists the servers of all users that this process can see, by process."""
     sockets = sockets or named_sockets(QUERY_SOCKETS)
     servers: list[Address] = []
     for uid, name in sockets.listed():

@@ -57,7 +57,7 @@ def _status(engine: RuntimeEngine, parameters: Parameters) -> Asked:
     def look() -> asyncio.Task[_Look]:
         return engine.loop.create_task(_look(engine))
 
-    return Asked(look, partial(_described, has_dead=has_dead), SLACK)
+    return Asked(look, partial(_describe_status, has_dead=has_dead), SLACK)
 
 
 async def _look(engine: RuntimeEngine) -> _Look:
@@ -78,7 +78,7 @@ async def _look(engine: RuntimeEngine) -> _Look:
     return _Look(snapshot, running, reasons)
 
 
-def _described(look: _Look, *, has_dead: bool) -> Status:
+def _describe_status(look: _Look, *, has_dead: bool) -> Status:
     snapshot, running, reasons = look
     actors = (one for one in snapshot.actors if has_dead or one.state != "dead")
     return Status(
@@ -114,10 +114,10 @@ def _calls(engine: RuntimeEngine, parameters: Parameters) -> Asked:
         calls = engine.all_calls(_WORKER_TIME, MOST_CALLS, actor)
         return engine.loop.create_task(calls)
 
-    return Asked(look, _calls_described, _WORKER_TIME + SLACK)
+    return Asked(look, _describe_calls, _WORKER_TIME + SLACK)
 
 
-def _calls_described(result: tuple[AllCalls, int]) -> Calls:
+def _describe_calls(result: tuple[AllCalls, int]) -> Calls:
     (calls, silent), left_out = result
     return Calls(
         pid=os.getpid(), calls=tuple(calls), left_out=left_out, silent=tuple(silent)
@@ -134,7 +134,7 @@ def _objects(engine: RuntimeEngine, parameters: Parameters) -> Asked:
     def look() -> tuple[list[ObjectInfo], ObjectStoreInfo]:
         return engine.objects(sort, limit + 1), engine.snapshot().object_store
 
-    def described(result: tuple[list[ObjectInfo], ObjectStoreInfo]) -> Objects:
+    def describe(result: tuple[list[ObjectInfo], ObjectStoreInfo]) -> Objects:
         objects, store = result
         return Objects(
             pid=os.getpid(),
@@ -143,7 +143,7 @@ def _objects(engine: RuntimeEngine, parameters: Parameters) -> Asked:
             object_store=store,
         )
 
-    return Asked(look, described)
+    return Asked(look, describe)
 
 
 def _explain(engine: RuntimeEngine, parameters: Parameters) -> Asked:
@@ -159,10 +159,10 @@ def _kill(engine: RuntimeEngine, parameters: Parameters) -> Asked:
     def kill() -> None:
         engine.kill(actor, restart=is_restarted).add_done_callback(mark_seen)
 
-    def killed(_: None) -> bool:
+    def confirm(_: None) -> bool:
         return True
 
-    return Asked(kill, killed)
+    return Asked(kill, confirm)
 
 
 ANSWERS: Mapping[str, Query] = {

@@ -53,12 +53,9 @@ _PAUSE = 0.1
 
 
 class Caller(NamedTuple):
-    """A process that attaches.
+    """A process that attaches, as numbered here, and its connection.
 
-    Attributes:
-        sock: The connection to it.
-        pid: The process, as numbered here.
-        program: Its own description of its program, in one line.
+    ``program`` is its own description of its program, in one line.
     """
 
     sock: socket.socket
@@ -77,9 +74,6 @@ class AttachServer:
 
     It holds the name from its construction; connections wait until ``begin``.
 
-    Args:
-        name: The name of the runtime.
-
     Raises:
         RuntimeAlreadyExistsError: This user has a runtime of that name.
         OSError: The socket cannot be made.
@@ -92,7 +86,7 @@ class AttachServer:
         self._loop: AbstractEventLoop | None = None
         self._name = name
         self._is_closed = False
-        self._callers: dict[_Question, None] = {}
+        self._questions: set[_Question] = set()
         self._retry: TimerHandle | None = None
         try:
             self._listener, self._forget = named_sockets(RUNTIMES).listen(name)
@@ -125,8 +119,8 @@ class AttachServer:
             self._retry.cancel()
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._listener.fileno())
-        for asking in [*self._callers]:
-            asking.end()
+        for question in [*self._questions]:
+            question.end()
         close_listener(self._listener)
         self._forget()
 
@@ -144,19 +138,16 @@ class AttachServer:
                 return
             close_in_forks(caller, socket.socket.close)
             is_ours = peer_uid(caller) in (None, os.geteuid())
-            if not is_ours or len(self._callers) >= _MOST:
+            if not is_ours or len(self._questions) >= _MOST:
                 caller.close()
                 continue
-            asking = _Question(loop, caller, self._answer, self._forget_caller)
-            self._callers[asking] = None
+            over = self._questions.discard
+            self._questions.add(_Question(loop, caller, self._answer, over))
 
     def _listen_again(self, loop: AbstractEventLoop) -> None:
         self._retry = None
         loop.add_reader(self._listener.fileno(), self._let_in)
         self._let_in()
-
-    def _forget_caller(self, asking: _Question) -> None:
-        self._callers.pop(asking, None)
 
     def _answer(self, sock: socket.socket, content: bytes) -> None:
         try:
@@ -195,11 +186,8 @@ class AttachServer:
 class _Question:
     """Reads the question from one connection.
 
-    Args:
-        loop: The owner's loop.
-        caller: The connection.
-        answer: Receives the connection and the question, and owns the connection.
-        over: Called when nothing more is read here.
+    ``answer`` gets the connection and the question, and owns the connection. ``over``
+    is called when nothing more is read here.
     """
 
     def __init__(

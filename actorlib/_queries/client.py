@@ -46,10 +46,7 @@ _NO_DESCRIPTOR = (
 
 
 def find_runtimes(pid: int | None = None) -> list[Address]:
-    """Lists the runtimes that this user may query.
-
-    Args:
-        pid: The process of one runtime; None for all of this user.
+    """Lists the runtimes that this user may query, or those of one process.
 
     Raises:
         RuntimeNotFoundError: There is no such runtime.
@@ -145,7 +142,7 @@ def ask(
     question = question_frame(verb, {**options, "patience": patience})
     while True:
         try:
-            answer = read_answer(_asked(address, question, end), verb)
+            answer = read_answer(_send_once(address, question, end), verb)
             break
         except TimeoutError:
             raise RuntimeUnreachableError(_why_silent(address.pid, who)) from None
@@ -171,12 +168,6 @@ def ask_loop(
 ) -> Any:
     """Sends a query that only the loop of a runtime can answer; returns the value.
 
-    Args:
-        address: The address of its server.
-        verb: The name of the query.
-        patience: Seconds that its loop may take.
-        **options: The parameters of the query.
-
     Raises:
         RuntimeUnreachableError: The runtime or its loop does not answer.
         ValueError: It refuses the query; the message has the reason.
@@ -188,9 +179,8 @@ def ask_loop(
     standstill: Standstill = answer.value
     if not standstill.is_running:
         raise RuntimeUnreachableError(f"the event loop of {who} is not running")
-    bound = "for" if standstill.is_exact else "for at least"
     raise RuntimeUnreachableError(
-        f"the event loop of {who} has been blocked {bound} {standstill.seconds:.1f} s: "
+        f"the event loop of {who} has been blocked {standstill.duration}: "
         f"actorlib ps --pid {address.pid} shows where"
     )
 
@@ -208,7 +198,7 @@ def user_name(uid: int) -> str:
     return str(uid)
 
 
-def _asked(address: Address, question: bytes, end: float) -> bytes:
+def _send_once(address: Address, question: bytes, end: float) -> bytes:
     """Sends a question once; returns the content of the answer.
 
     Raises:
@@ -218,7 +208,7 @@ def _asked(address: Address, question: bytes, end: float) -> bytes:
         RuntimeUnreachableError: Another user's process listens there.
         TimeoutError: The answer does not come in time, or the process is stopped.
     """
-    if _is_stopped(address.pid):
+    if processes.is_stopped(address.pid):
         raise TimeoutError
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         _connect(sock, address, end)
@@ -235,11 +225,11 @@ def _connect(sock: socket.socket, address: Address, end: float) -> None:
         TimeoutError: Its queue of connections is full.
     """
     while True:
-        sock.settimeout(_left(end))
+        sock.settimeout(_seconds_until(end))
         try:
             sock.connect(address.place)
         except BlockingIOError:
-            time.sleep(min(_PAUSE, _left(end)))
+            time.sleep(min(_PAUSE, _seconds_until(end)))
         else:
             break
     if peer_uid(sock) not in (None, address.uid):
@@ -252,7 +242,7 @@ def _connect(sock: socket.socket, address: Address, end: float) -> None:
 def _receive(sock: socket.socket, end: float) -> bytes:
     reader = FrameReader(MOST_ANSWERED)
     while True:
-        sock.settimeout(_left(end))
+        sock.settimeout(_seconds_until(end))
         piece = sock.recv(min(reader.missing, _PIECE))
         if not piece:
             raise EOFError
@@ -261,25 +251,16 @@ def _receive(sock: socket.socket, end: float) -> bytes:
             return content
 
 
-def _left(end: float) -> float:
-    """Returns the seconds until the end.
-
-    Raises:
-        TimeoutError: There are none.
-    """
+def _seconds_until(end: float) -> float:
+    """Returns the seconds until the end; raises TimeoutError if there are none."""
     seconds = end - time.monotonic()
     if seconds <= 0:
         raise TimeoutError
     return seconds
 
 
-def _is_stopped(pid: int) -> bool:
-    use = processes.usage(pid)
-    return use is not None and use.state in "tT"
-
-
 def _why_silent(pid: int, who: str) -> str:
-    if _is_stopped(pid):
+    if processes.is_stopped(pid):
         return (
             f"{who} is stopped (SIGSTOP, or a debugger): kill -CONT {pid} lets it go on"
         )

@@ -37,17 +37,7 @@ class LocalClient:
     def ask(self, verb: str, /, *, patience: float = 1.0, **options: Any) -> Answer:
         """Sends a query and waits for the answer; not for the thread of the loop.
 
-        Args:
-            verb: The name of the query.
-            patience: Seconds that the loop may take.
-            **options: The parameters of the query.
-
-        Returns:
-            The answer, whose outcome is ``OK`` or ``BLOCKED``.
-
-        Raises:
-            RuntimeUnreachableError: The runtime has ended.
-            ValueError: It refuses the query; the message has the reason.
+        Like ``client.ask``; RuntimeUnreachableError means that the runtime has ended.
         """
         query = begin_query(self._find_query, self._engine, verb, options)
         if query.on_loop is None:

@@ -28,6 +28,11 @@ class Usage(NamedTuple):
     cpu: float
     rss: int
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it is stopped, by SIGSTOP or a debugger."""
+        return self.state in "tT"
+
 
 def usage(pid: int) -> Usage | None:
     """Returns what a process has used, or None if that cannot be read."""
@@ -39,6 +44,11 @@ def usage(pid: int) -> Usage | None:
         cpu=stat.ticks / os.sysconf("SC_CLK_TCK"),
         rss=stat.pages * os.sysconf("SC_PAGE_SIZE"),
     )
+
+
+def is_stopped(pid: int) -> bool:
+    use = usage(pid)
+    return use is not None and use.is_stopped
 
 
 def cpu_time(pid: int) -> float | None:
@@ -99,7 +109,7 @@ def exists(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        return True
+        pass
     return True
 
 

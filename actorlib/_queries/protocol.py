@@ -170,11 +170,7 @@ def read_question(content: bytes) -> Question:
 
 
 def read_answer(content: bytes, verb: str = "") -> Answer:
-    """Decodes the content of an answer.
-
-    Args:
-        content: The content of the frame.
-        verb: The verb of the question, which determines the class of the row.
+    """Decodes the content of an answer; the verb determines the class of the row.
 
     Raises:
         ProtocolError: The content is not an answer to this question.

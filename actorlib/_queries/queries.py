@@ -86,11 +86,7 @@ class Parameters:
         return self.actor() if "actor" in self._values else None
 
     def refuse_rest(self) -> None:
-        """Makes sure that no parameter is left.
-
-        Raises:
-            ValueError: The query has no such parameter.
-        """
+        """Raises ValueError if a parameter is left."""
         if self._values:
             name = next(iter(self._values))
             raise ValueError(f"this query takes no parameter {name!r}")

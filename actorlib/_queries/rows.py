@@ -4,7 +4,7 @@ The rows of actors, calls, objects and lines are in ``_rows/snapshot.py``. Here 
 rows that contain them, and those of threads, tasks and frames.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from actorlib._base.value import dataclass
@@ -143,6 +143,12 @@ class Frame:
     code: str
     is_users: bool
 
+    def lines(self) -> Iterator[str]:
+        """Describes it in indented lines of text."""
+        yield f"  {self.file}:{self.line} in {self.function}"
+        if self.code:
+            yield f"    {self.code}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thread:
@@ -214,6 +220,12 @@ class Standstill:
     is_exact: bool
     is_running: bool
     frames: tuple[Frame, ...]
+
+    @property
+    def duration(self) -> str:
+        """For how long it has been blocked: ``for at least 2.0 s``."""
+        bound = "for" if self.is_exact else "for at least"
+        return f"{bound} {self.seconds:.1f} s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,10 +37,6 @@ def open_server(
 ) -> Callable[[], None] | None:
     """Opens the server of a runtime; called by the thread of its loop.
 
-    Args:
-        engine: The runtime.
-        find_query: Finds a query by its name.
-
     Returns:
         A function that closes it. None if it cannot be opened: that is logged, and the
         runtime works without it.

@@ -125,9 +125,7 @@ def _nothing() -> None:
 class LoopRequests:
     """Has the owner's loop call functions, and measures for how long it is blocked.
 
-    Args:
-        loop: The loop.
-        wake: Called by the loop when there are results.
+    The loop calls ``wake`` when there are results.
     """
 
     def __init__(self, loop: AbstractEventLoop, wake: Callable[[], None]) -> None:
@@ -196,12 +194,7 @@ class LoopRequests:
 
 @final
 class Connection:
-    """The connection of one client.
-
-    Args:
-        sock: The connection.
-        end: The time until which the question has to arrive.
-    """
+    """The connection of one client; its question has to arrive until ``end``."""
 
     def __init__(self, sock: socket.socket, end: float) -> None:
         self.sock = sock
@@ -248,13 +241,7 @@ class Connection:
 class Service:
     """Serves clients while there are any.
 
-    Args:
-        engine: The runtime.
-        find_query: Finds a query by its name.
-        listener: The socket of the server.
-        loop_thread: The thread of the runtime's loop.
-        wake: Makes the listener readable.
-        is_over: Whether the server is closed.
+    ``wake`` makes the listener readable; ``is_over`` tells that the server is closed.
     """
 
     def __init__(
@@ -277,10 +264,7 @@ class Service:
         self._closed_until = 0.0
 
     def serve(self, first: socket.socket) -> None:
-        """Serves a client, and those that connect meanwhile.
-
-        Args:
-            first: The connection; it is closed in any case.
+        """Serves a client, and those that connect meanwhile; closes its connection.
 
         Raises:
             OSError: The listener is closed.
@@ -370,11 +354,7 @@ class Service:
             connection.answer(answer_frame(REFUSED, str(error)), now)
 
     def _begin(self, connection: Connection, question: Question, now: float) -> None:
-        """Begins to answer a question.
-
-        Raises:
-            ValueError: The question is refused.
-        """
+        """Begins to answer a question; raises ValueError if it is refused."""
         options = dict(question.options)
         patience = options.pop("patience", _PATIENCE)
         if type(patience) not in (int, float) or not 0 <= patience <= LONGEST_PATIENCE:

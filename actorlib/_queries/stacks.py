@@ -32,13 +32,7 @@ def where_it_stands(
     """Describes a loop that does not answer: since when, and the stack of its thread.
 
     asyncio's own loop keeps the time at which its turn has begun. For other loops the
-    time of the request is a lower bound.
-
-    Args:
-        loop: The loop.
-        thread: The thread that it runs on.
-        posted: The time at which the oldest uncalled callback was posted.
-        now: The time, by the same clock.
+    time at which the oldest uncalled callback was posted is a lower bound.
     """
     frame = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its purpose
     began = _began_turn(frame)

@@ -9,12 +9,7 @@ _LARGEST = 65535
 
 
 class WebAddress(NamedTuple):
-    """A host and a port.
-
-    Attributes:
-        host: A name, or an address without brackets.
-        port: 0 for one that the system chooses.
-    """
+    """A host without brackets, and a port; 0 is one that the system chooses."""
 
     host: str
     port: int

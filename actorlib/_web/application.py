@@ -16,6 +16,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast, final
 
@@ -32,7 +33,7 @@ from starlette.routing import Route
 from actorlib._base.ids import ID_SIZE
 from actorlib._web.guard import Guard
 from actorlib._web.looks import PAGE
-from actorlib._web.questions import OWNER, Killed, Questions
+from actorlib._web.questions import OWNER, Questions
 from actorlib._web.watch import in_json
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
 
@@ -58,13 +59,7 @@ _KILLS = '{"restart": true}, {"restart": false} or {}'
 
 @final
 class Application:
-    """Serves the page of one runtime.
-
-    Args:
-        ask: Sends queries to the runtime.
-        watch: Takes samples of it.
-        admission: Authorizes requests.
-    """
+    """Serves the page of one runtime."""
 
     def __init__(self, ask: Ask, watch: Watch, admission: Admission) -> None:
         self._watch = watch
@@ -97,26 +92,26 @@ class Application:
         self._watching += 1
         try:
             number = 0
-            while (look := await self._watch.after(number)) is not None:
-                text = look.text
+            while (sample := await self._watch.after(number)) is not None:
+                text = sample.text
                 if number == 0:
                     points = [PAGE.encode(point) for point in self._watch.points]
-                    text = in_json({**PAGE.encode(look.shown), "points": points})
-                number = look.number
+                    text = in_json({**PAGE.encode(sample.content), "points": points})
+                number = sample.number
                 yield f"data: {text}\n\n"
         finally:
             self._watching -= 1
 
     async def _answer(self, request: Request) -> Response:
-        ways: dict[str, Callable[[str], object]] = {
+        queries: dict[str, Callable[[str], object]] = {
             "calls": self._questions.calls,
             "explain": self._questions.explain,
             "stack": self._questions.stack,
         }
-        way = ways.get(request.path_params["question"])
-        if way is None:
+        answer_query = queries.get(request.path_params["question"])
+        if answer_query is None:
             return JSONResponse({"error": "nothing is served there"}, status_code=404)
-        return await _answered(way, request.path_params["actor"])
+        return await _respond(answer_query, request.path_params["actor"])
 
     async def _logs(self, request: Request) -> Response:
         after, *others = request.query_params.getlist("after") or ["0"]
@@ -129,7 +124,7 @@ class Application:
         def logs(actor: str) -> Logs:
             return self._questions.logs(actor, int(after))
 
-        return await _answered(logs, request.path_params["actor"])
+        return await _respond(logs, request.path_params["actor"])
 
     async def _kill(self, request: Request) -> Response:
         try:
@@ -140,18 +135,18 @@ class Application:
         except ClientDisconnect:
             return Response()  # the client has gone
 
-        def kill(actor: str) -> Killed:
+        def kill(actor: str) -> object:
             return self._questions.kill(actor, is_restarted=is_restarted)
 
-        return await _answered(kill, request.path_params["actor"])
+        return await _respond(kill, request.path_params["actor"])
 
 
-async def _answered(way: Callable[[str], object], actor: str) -> Response:
+async def _respond(answer_query: Callable[[str], object], actor: str) -> Response:
     if actor != OWNER and not _ID.fullmatch(actor):
         wrong = {"error": "There is no such actor: an id has 32 hex digits."}
         return JSONResponse(wrong, status_code=404)
     try:
-        answer = await asyncio.to_thread(way, actor.lower())
+        answer = await asyncio.to_thread(answer_query, actor.lower())
     except RuntimeNotFoundError as error:
         status, reason = 404, str(error)
     except RuntimeUnreachableError as error:
@@ -160,7 +155,8 @@ async def _answered(way: Callable[[str], object], actor: str) -> Response:
         status, reason = 409, str(error)
     else:
         # Starlette's JSONResponse refuses texts that are not UTF-8; file names may be.
-        return Response(in_json(PAGE.encode(answer)), media_type="application/json")
+        content = PAGE.encode(answer) if is_dataclass(answer) else answer
+        return Response(in_json(content), media_type="application/json")
     return Response(in_json({"error": reason}), status, media_type="application/json")
 
 

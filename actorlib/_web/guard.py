@@ -44,12 +44,9 @@ class Refusal(NamedTuple):
 
 @final
 class Admission:
-    """Authorizes requests.
+    """Authorizes requests that contain the token.
 
-    Args:
-        token: The token that the address has to contain.
-        address: The address of the server.
-        names: Further names of this machine, if other machines can connect.
+    ``names`` are further names of this machine, if other machines can connect.
     """
 
     def __init__(
@@ -66,10 +63,7 @@ class Admission:
     ) -> Refusal | None:
         """Returns why a request is refused, or None.
 
-        Args:
-            method: The HTTP method.
-            query: The query string.
-            headers: The headers by name, in lower case.
+        The names of headers are in lower case.
         """
         host = headers.get("host", "")
         if not self._is_ours(_name_of(host)):

@@ -32,13 +32,7 @@ _GAP = 10.0
 
 
 class Count(NamedTuple):
-    """The counts of one actor in one sample.
-
-    Attributes:
-        made: The calls that were made until then.
-        pending: The unanswered calls.
-        cpu: The CPU time of the process in seconds; None if unknown.
-    """
+    """The counts of one actor in one sample; CPU time in seconds, None if unknown."""
 
     made: int
     pending: int
@@ -46,12 +40,7 @@ class Count(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The counts of all actors in one sample.
-
-    Attributes:
-        at: The time, in seconds.
-        actors: The counts by the id of the actor.
-    """
+    """The counts of all actors in one sample by their ids, and its time in seconds."""
 
     at: float
     actors: Mapping[str, Count]
@@ -62,40 +51,40 @@ class Rates:
     """Computes rates from the counts in the last samples."""
 
     def __init__(self) -> None:
-        self._looks: deque[Counts] = deque(maxlen=_WINDOW + 1)
+        self._samples: deque[Counts] = deque(maxlen=_WINDOW + 1)
 
     def add(self, counts: Counts) -> bool:
         """Adds the counts of a sample; returns True if the history begins again.
 
         That is the case if the sample before was long ago or the clock was set back.
         """
-        begins = bool(self._looks) and not 0 <= counts.at - self._looks[-1].at <= _GAP
+        samples = self._samples
+        begins = bool(samples) and not 0 <= counts.at - samples[-1].at <= _GAP
         if begins:
-            self._looks.clear()
-        self._looks.append(counts)
+            self._samples.clear()
+        self._samples.append(counts)
         return begins
 
     def calls(self, actor: str) -> float | None:
         """Returns the calls per second of an actor; None for the first sample."""
-        if len(self._looks) < 2:
+        seconds, old, new = self._latest(actor)
+        if new is None or seconds <= 0:
             return None
-        before, now = self._looks[-2], self._looks[-1]
-        old, new = before.actors.get(actor), now.actors.get(actor)
-        if new is None or now.at <= before.at:
-            return None
-        return max(0, new.made - (old.made if old else 0)) / (now.at - before.at)
+        return max(0, new.made - (old.made if old else 0)) / seconds
 
     def cpu(self, actor: str) -> float | None:
         """Returns the CPU time of an actor's process, in per cent of one CPU."""
-        if len(self._looks) < 2:
+        seconds, old, new = self._latest(actor)
+        if not old or not new or old.cpu is None or new.cpu is None or seconds <= 0:
             return None
-        before, now = self._looks[-2], self._looks[-1]
-        old, new = before.actors.get(actor), now.actors.get(actor)
-        if not old or not new or old.cpu is None or new.cpu is None:
-            return None
-        if now.at <= before.at:
-            return None
-        return max(0.0, new.cpu - old.cpu) / (now.at - before.at) * 100
+        return max(0.0, new.cpu - old.cpu) / seconds * 100
+
+    def _latest(self, actor: str) -> tuple[float, Count | None, Count | None]:
+        """Returns the seconds between the last two samples, and an actor's counts."""
+        if len(self._samples) < 2:
+            return 0.0, None, None
+        before, now = self._samples[-2], self._samples[-1]
+        return now.at - before.at, before.actors.get(actor), now.actors.get(actor)
 
     def seconds_a_call(self, actors: Sequence[str]) -> float | None:
         """Returns the average time of calls of actors, with their time in the queue.
@@ -103,27 +92,27 @@ class Rates:
         None if no call was answered in the history, or if no sample contains a call:
         then they are too short to be measured.
         """
-        if len(self._looks) < 2:
+        if len(self._samples) < 2:
             return None
-        first, last = self._looks[0], self._looks[-1]
+        first, last = self._samples[0], self._samples[-1]
         answered = 0
+        nothing = Count(0, 0, None)
         for actor in actors:
             new = last.actors.get(actor)
             if new is not None:
-                old = first.actors.get(actor, Count(0, 0, None))
+                old = first.actors.get(actor, nothing)
                 answered += (new.made - new.pending) - (old.made - old.pending)
         if answered <= 0:
             return None
-        nothing = Count(0, 0, None)
         pending = [
-            sum(look.actors.get(actor, nothing).pending for actor in actors)
-            for look in self._looks
+            sum(sample.actors.get(actor, nothing).pending for actor in actors)
+            for sample in self._samples
         ]
         average = sum(pending) / len(pending)
         return average * (last.at - first.at) / answered if average else None
 
 
-def counted(status: Status, usages: Mapping[int, Usage], at: float) -> Counts:
+def count_calls(status: Status, usages: Mapping[int, Usage], at: float) -> Counts:
     """Extracts the counts of a status."""
     counts: dict[str, Count] = {}
     for actor in status.snapshot.actors:
@@ -218,13 +207,7 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gone:
-    """The content of the page for a runtime that does not answer.
-
-    Attributes:
-        state: ``"gone"``.
-        at: The time, in seconds since the epoch.
-        reason: The reason.
-    """
+    """The content of the page for a runtime that does not answer, with the reason."""
 
     state: str = "gone"
     at: float
@@ -259,16 +242,12 @@ PAGE: Final = RowEncoder(
 """The columns of the rows. ``page.html`` reads them by these names."""
 
 
-def described(
+def describe_status(
     status: Status, usages: Mapping[int, Usage], rates: Rates, at: float
 ) -> Shown:
-    """Converts a status to the content of the page.
+    """Converts a status, with dead actors, to the content of the page.
 
-    Args:
-        status: The status, with dead actors.
-        usages: The figures of processes, by pid.
-        rates: The rates, this sample included.
-        at: The time, in seconds since the epoch.
+    The rates include this sample.
     """
     living = [one for one in status.snapshot.actors if one.state != "dead"]
     dead = [one for one in status.snapshot.actors if one.state == "dead"]
@@ -304,7 +283,7 @@ def _actor(
     process = ProcessUse(
         cpu=_rounded(rates.cpu(actor.actor_id), 1),
         rss=usage.rss if usage else None,
-        is_stopped=usage is not None and usage.state in "tT",
+        is_stopped=usage is not None and usage.is_stopped,
     )
     rate = None if is_dead else _rounded(rates.calls(actor.actor_id), 1)
     return describe_actor(actor, status, at, process, rate)

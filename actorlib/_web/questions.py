@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, final
 
 from actorlib._base.labels import with_pid
-from actorlib._base.value import dataclass
 from actorlib._features.runtime import worker_stacks
 from actorlib._queries.protocol import BLOCKED
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
@@ -25,20 +24,6 @@ MOST_LINES: Final = 1000
 _PATIENCE = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """Why an actor waits, or its placement."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Killed:
-    """Whether an actor is being ended."""
-
-    killed: bool
-
-
 @final
 class Questions:
     """Sends queries about one actor; each method blocks until the answer.
@@ -46,10 +31,6 @@ class Questions:
     Each raises RuntimeNotFoundError if there is no such actor or process,
     RuntimeUnreachableError if the runtime does not answer, and ValueError if it refuses
     the query.
-
-    Args:
-        ask: Sends queries to the runtime.
-        watch: Keeps the latest sample of its actors.
     """
 
     def __init__(self, ask: Ask, watch: Watch) -> None:
@@ -69,31 +50,27 @@ class Questions:
 
     def calls(self, actor: str) -> Calls:
         """Returns the unanswered calls of an actor; of all actors, for the owner."""
-        about: dict[str, Any] = {} if actor == OWNER else {"actor": actor}
-        calls: Calls = self._loop("calls", **about)
+        calls: Calls = self._loop("calls", **_of(actor))
         left_out = calls.left_out + max(0, len(calls.calls) - MOST_CALLS)
         return replace(calls, calls=calls.calls[:MOST_CALLS], left_out=left_out)
 
     def logs(self, actor: str, after: int) -> Logs:
-        """Returns the output and log records of an actor; of all, for the owner.
+        """Returns lines of an actor, or of all for the owner, after those of a page.
 
-        Args:
-            actor: Its id.
-            after: The number of the page before; 0 for the latest lines.
+        After 0 come the latest lines.
         """
-        about: dict[str, Any] = {} if actor == OWNER else {"actor": actor}
         logs: Logs = self._loop(
-            "logs", after=after, most=MOST_LINES, newest=after == 0, **about
+            "logs", after=after, most=MOST_LINES, newest=after == 0, **_of(actor)
         )
         return logs
 
-    def explain(self, actor: str) -> Explanation:
+    def explain(self, actor: str) -> dict[str, object]:
         """Explains why an actor waits, or its placement."""
-        return Explanation(text=self._loop("explain", actor=actor))
+        return {"text": self._loop("explain", actor=actor)}
 
-    def kill(self, actor: str, *, is_restarted: bool) -> Killed:
+    def kill(self, actor: str, *, is_restarted: bool) -> dict[str, object]:
         """Kills an actor; does not wait for its end."""
-        return Killed(killed=self._loop("kill", actor=actor, restart=is_restarted))
+        return {"killed": self._loop("kill", actor=actor, restart=is_restarted)}
 
     def _owners(self) -> Stacks:
         stacks: Stacks = self._ask("stack", patience=_PATIENCE).value
@@ -118,7 +95,7 @@ class Questions:
         if answer.outcome == BLOCKED:
             row, own = self._watch.actor(actor), self._watch.own_pid
             if row is None:
-                raise _blocked(answer.value)
+                raise _blocked_error(answer.value)
             return row, own
         status: Status = answer.value
         for info in status.snapshot.actors:
@@ -129,11 +106,16 @@ class Questions:
     def _loop(self, verb: str, **options: Any) -> Any:
         answer = self._ask(verb, patience=_PATIENCE, **options)
         if answer.outcome == BLOCKED:
-            raise _blocked(answer.value)
+            raise _blocked_error(answer.value)
         return answer.value
 
 
-def _blocked(standstill: Standstill) -> RuntimeUnreachableError:
+def _of(actor: str) -> dict[str, str]:
+    """Returns the parameter of a query about an actor, or about all of them."""
+    return {} if actor == OWNER else {"actor": actor}
+
+
+def _blocked_error(standstill: Standstill) -> RuntimeUnreachableError:
     return RuntimeUnreachableError(
         "the event loop of the program does not answer, for at least "
         f"{standstill.seconds:.1f} s by now"

@@ -36,8 +36,7 @@ _PATIENCE = 5.0
 def check_installed(who: str) -> None:
     """Makes sure that the packages for the page are installed.
 
-    Args:
-        who: The option or command that needs them, for the message.
+    The message names the option or command that needs them.
 
     Raises:
         ImportError: They are not.
@@ -88,14 +87,7 @@ class PageServer:
         self._thread: threading.Thread | None = None
 
     def start(self, ask: Ask) -> None:
-        """Begins to serve.
-
-        Args:
-            ask: Sends queries to the runtime.
-
-        Raises:
-            RuntimeError: The thread cannot be started.
-        """
+        """Begins to serve; raises RuntimeError if the thread cannot be started."""
         self._thread = threading.Thread(
             target=self._run,
             args=(ask,),

@@ -22,8 +22,8 @@ from actorlib._web.looks import (
     Blocked,
     Gone,
     Rates,
-    counted,
-    described,
+    count_calls,
+    describe_status,
 )
 from actorlib.exceptions import RuntimeUnreachableError
 
@@ -52,29 +52,20 @@ class Ask(Protocol):
         ...
 
 
-class Look(NamedTuple):
-    """A sample.
+class Sample(NamedTuple):
+    """A sample: its number, from 1, and the content of the page.
 
-    Attributes:
-        number: Its number, from 1.
-        shown: The content of the page.
-        text: The same in JSON, encoded once for all clients.
+    ``text`` is the content in JSON, encoded once for all clients.
     """
 
     number: int
-    shown: Shown | Blocked | Gone | None
+    content: Shown | Blocked | Gone | None
     text: str
 
 
 @final
 class Watch:
     """Samples one runtime.
-
-    Args:
-        ask: Sends queries to it.
-        usage: Reads the figures of a process.
-        clock: Returns the time, in seconds since the epoch.
-        interval: Seconds between two samples.
 
     Attributes:
         latest: The latest sample.
@@ -94,17 +85,17 @@ class Watch:
         self._usage = usage
         self._clock = clock
         self._interval = interval
-        self._looking = asyncio.Lock()
+        self._sampling = asyncio.Lock()
         self._over = asyncio.Event()
         self._rates = Rates()
         self._due = 0.0
-        self.latest = Look(0, None, "{}")
+        self.latest = Sample(0, None, "{}")
         self.known: Shown | None = None
         self.points: deque[Point] = deque(maxlen=POINTS)
 
-    async def after(self, number: int) -> Look | None:
+    async def after(self, number: int) -> Sample | None:
         """Waits for the sample after the one of a number; returns None at the end."""
-        async with self._looking:
+        async with self._sampling:
             now = time.monotonic()
             is_new = self.latest.number > number
             if is_new and (number or now < self._due):
@@ -118,9 +109,9 @@ class Watch:
             answer, usages = await asyncio.to_thread(self._query)
             took = time.monotonic() - began
             self._due = began + max(self._interval, _EASE * took)
-            content = self._shown(answer, usages)
+            content = self._content_of(answer, usages)
             text = in_json(PAGE.encode(content))
-            self.latest = Look(self.latest.number + 1, content, text)
+            self.latest = Sample(self.latest.number + 1, content, text)
             return self.latest
 
     def close(self) -> None:
@@ -154,7 +145,7 @@ class Watch:
                         usages[pid] = usage
         return answer, usages
 
-    def _shown(
+    def _content_of(
         self, answer: Answer | str, usages: dict[int, Usage]
     ) -> Shown | Blocked | Gone:
         at = self._clock()
@@ -162,9 +153,9 @@ class Watch:
             return Gone(at=at, reason=answer)
         if answer.outcome == BLOCKED:
             return Blocked(at=at, standstill=answer.value)
-        if self._rates.add(counted(answer.value, usages, at)):
+        if self._rates.add(count_calls(answer.value, usages, at)):
             self.points.clear()
-        self.known = described(answer.value, usages, self._rates, at)
+        self.known = describe_status(answer.value, usages, self._rates, at)
         self.points.append(self.known.point)
         return self.known
 

@@ -42,7 +42,7 @@ class ActorConfig:
         directory: The working directory, or None for that of the template.
         threads: CPU threads for libraries that are imported already, or None.
         features: The entries for features of the worker before any of the user's code
-            is imported, by their keys (``_worker/features.py``), in order.
+            is imported, by their names (``_worker/features.py``), in order.
         runtime_env: The requested runtime environment, including inherited settings.
         resources: The resources that it holds, by name, as requested.
         accelerator_ids: Ids of its devices, by kind.

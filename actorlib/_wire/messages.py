@@ -92,7 +92,8 @@ DURATION           up    function, seconds of its recent calls
 RETURN_UNSTARTED   down  return the calls that have not begun
 RAN                up    number, method, caller, made, began, ended, status, error: an
                          observed call has run; see ``Run``
-OBSERVE            down  which events of calls this worker reports, or nothing
+FEATURE            down  name, arguments: attach a feature to this worker, or change it;
+                         see ``_worker/features.py``
 LINK_OPEN          both  up: actor: this worker calls it often; requests a link to it.
                          down: session of the caller: a link from it is here
 LINK_OPENED        down  actor, the session at the link's other end; 0: not now, -1:
@@ -118,10 +119,8 @@ LOG                up    level, name of the logger, seconds since the epoch, id,
                          that of the call whose code logged it, or 0
 NOTE_CALLS         both  down: record the running calls from now on: see
                          ``RunningCalls``; up: this worker has no memory for that
-RECORD             down  manner, number: start or stop recording the runs of calls, and
-                         reply with the recording
-RECORDED           up    that number, or 0 if more follows; how many runs, and the
-                         recording, as msgpack
+RECORDED           up    the number of a request, or 0 if more follows; how many runs,
+                         and the recording, as msgpack
 =================  ====  ===============================================================
 
 Between two workers, over a link (``peer_socket``):
@@ -212,11 +211,10 @@ RESULT_SCALAR: Final = 50
 
 # Calls that are observed.
 RAN: Final = 51
-OBSERVE: Final = 52
+FEATURE: Final = 52
 
 # Requests of observers.
 LINK_CALLS: Final = 53
-RECORD: Final = 55
 RECORDED: Final = 56
 NOTE_CALLS: Final = 57
 
@@ -225,13 +223,6 @@ LOG: Final = 54
 
 _NAMES = {number: name for name, number in [*globals().items()] if name.isupper()}
 """The name of each kind: the constants above, and none of those below."""
-
-RECORD_BEGIN: Final = 0
-"""A RECORD that starts recording runs."""
-RECORD_TELL: Final = 1
-"""A RECORD that requests the recording, and continues."""
-RECORD_END: Final = 2
-"""A RECORD that requests the recording, and stops."""
 
 BEHIND_CALLS: Final = 0
 """An END after the earlier calls of the actor."""

@@ -1,9 +1,16 @@
 """The features that a worker can have, each imported when the owner requests it.
 
-The owner requests a feature in START: by an entry of ``features``, which is prepared
-before the user's code is imported, or by a frame of ``attached``, which may also come
-later on the pipe. The template imports the features that all its forks have, if they
-are installed.
+The owner requests a feature by the name of its folder in ``_features``, whose module
+``worker`` has one of these functions:
+
+* ``prepare(entry)``, for an entry of ``features`` in START. It is called before the
+  user's code is imported, and raises EnforcementRefused if the actor must not start.
+* ``attach(engine, config)``, for the first FEATURE frame with this name, in START or
+  later on the pipe. It returns an object whose method ``switch(events, *arguments)``
+  gets the arguments of this frame and of the later ones, and sets or resets a consumer
+  of ``RunEvents``.
+
+The template imports the features that all its forks have, if they are installed.
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ from importlib import import_module
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, final
 
-from actorlib._wire.messages import FAILURE, OBSERVE, RAISED, RECORD_END
+from actorlib._wire.messages import FAILURE, RAISED
 from actorlib._wire.serialization import encode
 from actorlib._worker.executors.run_events import RunEvents
 
@@ -26,33 +33,26 @@ if TYPE_CHECKING:
     from actorlib._worker.requests.engine import WorkerEngine
     from actorlib.exceptions import EnforcementRefused
 
-FEATURES = {
-    "frameworks": "actorlib._features.frameworks.worker",
-    "mps": "actorlib._features.mps.worker",
-    "logs": "actorlib._features.logs.worker",
-    "cgroup": "actorlib._features.cgroups.worker",
-}
-"""The module of each feature, by the key of its entry in START. Its function
-``prepare`` gets the entry before the user's code is imported, and raises
-EnforcementRefused if the actor must not start."""
-
 PARTS = (
     "actorlib._features.frameworks.worker",
     "actorlib._features.logs.worker_records",
 )
 """Modules that many workers import when they need them; the template does so ahead."""
 
-LEFTOVERS = ("actorlib._features.cgroups.files",)
+LEFTOVERS = ("actorlib._features.cgroup.files",)
 """Modules that clean up after an owner that was killed. The template calls the function
 ``remove_leftovers`` of each with the owner's process id."""
 
 
 def load_features(entries: Mapping[str, Any]) -> list[Callable[[], None]]:
-    """Imports features; returns the function that prepares each, in order."""
+    """Imports the features of START; returns the function that prepares each."""
     return [
-        partial(import_module(FEATURES[key]).prepare, entry)
-        for key, entry in entries.items()
+        partial(_worker_module(name).prepare, entry) for name, entry in entries.items()
     ]
+
+
+def _worker_module(feature: str) -> Any:
+    return import_module(f"actorlib._features.{feature}.worker")
 
 
 def refusal(error: EnforcementRefused, where: str) -> Frame:
@@ -94,36 +94,28 @@ def import_parts() -> None:
 
 @final
 class WorkerFeatures:
-    """Attaches features to the engine of one worker."""
+    """Attaches features to the engine of one worker.
+
+    Attributes:
+        events: Notifies consumers of the calls that run.
+    """
 
     def __init__(self, engine: WorkerEngine, config: ActorConfig) -> None:
         self._engine = engine
         self._config = config
+        self._attached: dict[str, Any] = {}  # also while switched off
         self.events = RunEvents()
-        # These stay while the feature is switched off.
-        self._observer: Any = None
-        self._recorder: Any = None
 
     def switch(self, frame: Frame) -> RunEvents | None:
-        """Attaches or detaches a feature; returns ``WorkerEngine.events``."""
-        (self._observe if frame[0] == OBSERVE else self._record)(*frame[1:])
+        """Attaches the feature of a FEATURE frame, or passes it a change.
+
+        Returns:
+            The new value of ``WorkerEngine.events``.
+        """
+        _, name, *arguments = frame
+        if name not in self._attached:
+            module = _worker_module(name)
+            self._attached[name] = module.attach(self._engine, self._config)
         events = self.events
+        self._attached[name].switch(events, *arguments)
         return None if events.recorder is None and events.observer is None else events
-
-    def _observe(self, middlewares: bytes) -> None:
-        if self._observer is None:
-            from actorlib._features.middleware.worker import RunObserver
-
-            engine = self._engine
-            self._observer = RunObserver(engine, self._config, engine.gather)
-        is_on = self._observer.switch(middlewares)
-        self.events.observer = self._observer if is_on else None
-
-    def _record(self, mode: int, number: int) -> None:
-        if self._recorder is None:
-            from actorlib._features.recording.worker import RunRecorder
-
-            self._recorder = RunRecorder(self._engine.post)
-        self.events.recorder = None if mode == RECORD_END else self._recorder
-        if number:
-            self._recorder.send(number)

@@ -283,7 +283,7 @@ class Metrics(Collector):
     def _over_lives(self) -> Iterator[Metric]:
         restarts = CounterMetricFamily(
             "actorlib_restarts",
-            "How often actors were started anew.",
+            "How often actors were restarted.",
             labels=["actor_class"],
         )
         for class_name, count in sorted(self._lives.restarts().items()):
@@ -351,7 +351,7 @@ def _actors(snapshot: Snapshot) -> Iterator[Metric]:
 def _machine(snapshot: Snapshot) -> Iterator[Metric]:
     for name, what, amounts in (
         ("resources", "that may be granted", snapshot.total),
-        ("resources_available", "that nobody holds", snapshot.available),
+        ("resources_available", "that are free", snapshot.available),
     ):
         yield _gauge(
             f"actorlib_{name}",
@@ -372,7 +372,7 @@ def _machine(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge(
         "actorlib_device_memory_bytes",
-        "Memory of a device that actors which share it had at the last look.",
+        "Memory of a device that the actors that share it used at the last check.",
         ["kind", "device"],
         used,
     )
@@ -385,7 +385,7 @@ def _machine(snapshot: Snapshot) -> Iterator[Metric]:
     store = snapshot.object_store
     yield _gauge(
         "actorlib_object_store_bytes",
-        "Shared memory: of values that somebody holds, and kept for the next.",
+        "Shared memory: of values that are held, and kept for the next values.",
         ["state"],
         {("live",): store.live, ("warm",): store.warm},
     )

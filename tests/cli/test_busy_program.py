@@ -243,12 +243,12 @@ def test_program_when_traced_twice_at_once_then_each_file_has_its_runs(
             threads.submit(trace.show, str(path), pid=owner.pid, **options)
             for path in paths
         ]
-        codes = [asked.result() for asked in asking]
+        for asked in asking:
+            asked.result()
         owner.go_on()
         owner.end()
 
     lines = capsys.readouterr().out.splitlines()
-    assert codes == [0, 0]
     assert len(lines) == 2
     for path in paths:
         drawn = json.loads(path.read_text())

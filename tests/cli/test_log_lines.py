@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actorlib._cli.logs import Chosen, is_of, text_of
+from actorlib._cli.logs import Selection, is_of, text_of
 from actorlib.types import LogLine
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ RECORD = line(
 )
 
 
-def chosen(**said: Any) -> Chosen:
-    return Chosen.of(**{"ago": None, "level": None, "pattern": None, **said})
+def selection(**said: Any) -> Selection:
+    return Selection.of(**{"ago": None, "level": None, "pattern": None, **said})
 
 
 def test_lines_of_a_log(golden: Golden) -> None:
@@ -85,7 +85,7 @@ def test_text_when_it_would_steer_a_terminal_then_colours_alone_do(
 def test_chosen_when_asked_then_these_lines(
     said: dict[str, Any], *, printed: bool, recorded: bool
 ) -> None:
-    asked = chosen(**said)
+    asked = selection(**said)
 
     assert (asked.has(line()), asked.has(RECORD)) == (printed, recorded)
     assert asked.is_for_all == (not said)
@@ -102,7 +102,7 @@ def test_chosen_when_it_makes_no_sense_then_told_why(
     said: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(ValueError, match=why):
-        chosen(**said)
+        selection(**said)
 
 
 @pytest.mark.parametrize("word", ["m1", "812", "Model", "0a0a", "0a" * 16])

@@ -18,7 +18,7 @@ from actorlib._cli.top_figures import (
     LONGEST,
     History,
     Rates,
-    View,
+    Sample,
     device_lines,
     rates_between,
     sparkline,
@@ -192,8 +192,7 @@ def test_history_when_a_runtime_ends_then_it_is_forgotten() -> None:
         history.add(Rates({}, {1: float(rate), 2: 0.0}), [1, 2])
     history.add(NONE, [1])
 
-    assert history.of(1) == [float(rate) for rate in range(5, LONGEST + 5)]
-    assert history.of(2) == []
+    assert history.copy() == {1: [float(rate) for rate in range(5, LONGEST + 5)]}
 
 
 def test_sparkline_when_drawn_then_the_latest_is_right_and_little_is_seen() -> None:
@@ -216,7 +215,6 @@ def test_meters_when_cards_are_there_then_what_each_can_tell() -> None:
     meters = DeviceMeters(host)
 
     first, second, third, lost = meters.look()
-    meters.close()
 
     assert (first.busy, first.uuid, first.used) == (43, "GPU-a", 0)
     assert (second.busy, second.total) == (None, 80 * 2**30)
@@ -229,7 +227,6 @@ def test_meters_when_nvml_does_not_start_then_nothing(broken: str) -> None:
     meters = DeviceMeters(nvidia_host(broken=broken))
 
     assert meters.look() == meters.look() == []
-    meters.close()
 
 
 def test_devices_when_two_runtimes_grant_one_then_it_is_there_once() -> None:
@@ -258,12 +255,12 @@ def test_devices_when_two_runtimes_grant_one_then_it_is_there_once() -> None:
 # The page.
 
 
-def view(found: Any, **said: Any) -> View:
-    return View(found, said.pop("rates", NONE), said.pop("history", {}), [], **said)
+def view(found: Any, **said: Any) -> Sample:
+    return Sample(found, said.pop("rates", NONE), said.pop("history", {}), [], **said)
 
 
 def laid_out(
-    view: View, screen: Screen, width: int = 200, height: int | None = None
+    view: Sample, screen: Screen, width: int = 200, height: int | None = None
 ) -> tuple[Page, list[str]]:
     """A page, and the lines of text that are drawn of it."""
     out = console(width=width, file=io.StringIO())
@@ -329,7 +326,7 @@ def test_screens_of_runtimes(golden: Golden) -> None:
     both = view(
         Listing(runtimes=one.runtimes + other.runtimes), remarks=["pid 7 has ended"]
     )
-    pages: dict[str, tuple[View, Screen, str]] = {
+    pages: dict[str, tuple[Sample, Screen, str]] = {
         "busy": (busy, Screen(), "and 2 wait besides"),
         "blocked": (view(listing(stuck=stuck)), Screen(), "  a.py:19 in f"),
         "two runtimes": (both, Screen(), "pid 7 has ended"),

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actorlib._features.cgroups.files import remove_beside, remove_leftovers
-from actorlib._features.cgroups.worker import prepare
+from actorlib._features.cgroup.files import remove_beside, remove_leftovers
+from actorlib._features.cgroup.worker import prepare
 from actorlib.exceptions import EnforcementRefused
 
 if TYPE_CHECKING:

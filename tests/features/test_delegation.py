@@ -8,7 +8,7 @@ import pytest
 from helpers.cgroups import OWNER, Group, Kernel
 from helpers.host import RecordedHost
 
-from actorlib._features.cgroups.delegation import (
+from actorlib._features.cgroup.delegation import (
     ROOT,
     Delegation,
     find_delegation,

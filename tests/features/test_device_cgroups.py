@@ -18,9 +18,9 @@ from helpers.cgroups import (
 from helpers.host import GIB
 from helpers.nvml import OLD_DRIVER, Card, FakeNvml
 
-from actorlib._features.cgroups import host_cgroups
-from actorlib._features.cgroups.device_cgroups import clear_now, device_cgroup_fault
-from actorlib._features.cgroups.host_cgroups import HostCgroups
+from actorlib._features.cgroup import host_cgroups
+from actorlib._features.cgroup.device_cgroups import clear_now, device_cgroup_fault
+from actorlib._features.cgroup.host_cgroups import HostCgroups
 from actorlib._options.kinds import UNITS
 from actorlib.accelerators import Device, Share
 from actorlib.exceptions import EnforcementRefused

@@ -12,9 +12,8 @@ from actorlib._enforcement.tiers import CONTEXT_MARGIN, Site, Tier
 from actorlib._features.frameworks.tier import (
     NO_LIMITS,
     Limits,
-    Packages,
     find_limits,
-    find_packages,
+    reads_torch_option,
 )
 from actorlib._options.kinds import UNITS
 from actorlib.accelerators import Device, Share
@@ -24,7 +23,6 @@ JAX = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 CONF = "PYTORCH_CUDA_ALLOC_CONF"
 OFF = Tier(Site(RecordedHost()))
 FRAMEWORKS, WATCHDOG, MPS, CGROUP = all_tiers()
-KNOWS = Packages(torch_reads_option=True)
 
 
 def share_of(
@@ -37,12 +35,12 @@ def share_of(
 def told(
     share: Share | None = None,
     environ: dict[str, str] | None = None,
-    packages: Packages | None = None,
     tier: Tier = FRAMEWORKS,
+    *,
+    knows: bool = False,
 ) -> Limits:
-    return find_limits(
-        [(share or share_of(), tier)], environ or {}, packages or Packages()
-    )
+    shares = [(share or share_of(), tier)]
+    return find_limits(shares, environ or {}, torch_reads_option=knows)
 
 
 def test_half_a_card_when_held_then_each_framework_has_it_less_the_context() -> None:
@@ -114,7 +112,7 @@ def test_intel_when_held_then_pytorch_alone_is_told() -> None:
 
 
 def test_amd_when_held_then_the_hook_speaks_for_pytorch() -> None:
-    found = told(share_of(family="amd"), packages=KNOWS)
+    found = told(share_of(family="amd"), knows=True)
 
     assert found.hooks["torch.cuda"] == 0.49375
     assert CONF not in found.environment
@@ -147,7 +145,7 @@ NAMES = {JAX, "XLA_CLIENT_MEM_FRACTION", "PYTORCH_ALLOC_CONF", CONF}
 def test_fraction_when_the_user_has_said_something_then_it_stays(
     environ: dict[str, str], written: dict[str, str]
 ) -> None:
-    found = told(environ=environ, packages=KNOWS)
+    found = told(environ=environ, knows=True)
 
     names = NAMES | {*environ}
     assert {n: v for n, v in found.environment.items() if n in names} == written
@@ -232,15 +230,15 @@ def test_packages_when_pytorch_is_found_then_its_release_says_what_it_reads(
     folder: str, *, reads: bool
 ) -> None:
     files = {f"/site/{folder}/METADATA": "", "/site/torch/lib/libtorch_cuda.so": ""}
-    found = find_packages(RecordedHost(files=files), ["", "/other", "/site"])
+    found = reads_torch_option(RecordedHost(files=files), ["", "/other", "/site"])
 
-    assert found == Packages(torch_reads_option=reads)
+    assert found == reads
 
 
 def test_packages_when_pytorch_has_no_cuda_then_it_reads_nothing() -> None:
     host = RecordedHost(files={"/site/torch-2.13.0.dist-info/METADATA": ""})
 
-    assert find_packages(host, ["/site"]) == Packages()
+    assert not reads_torch_option(host, ["/site"])
 
 
 def test_packages_when_two_are_found_then_the_first_is_imported() -> None:
@@ -252,5 +250,5 @@ def test_packages_when_two_are_found_then_the_first_is_imported() -> None:
     }
 
     host = RecordedHost(files=files)
-    assert find_packages(host, ["/first", "/site"]) == Packages()
-    assert find_packages(host, ["/site", "/first"]).torch_reads_option
+    assert not reads_torch_option(host, ["/first", "/site"])
+    assert reads_torch_option(host, ["/site", "/first"])

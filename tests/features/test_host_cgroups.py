@@ -7,7 +7,7 @@ import re
 import pytest
 from helpers.cgroups import BEGAN, OWNER, Group, Kernel, KernelFiles
 
-from actorlib._features.cgroups.host_cgroups import HostCgroups, limits_of
+from actorlib._features.cgroup.host_cgroups import HostCgroups, limits_of
 from actorlib._options.resources import CPU, MEMORY
 from actorlib.accelerators.host import oom_kills
 from actorlib.exceptions import EnforcementRefused

@@ -25,7 +25,7 @@ from actorlib._features.memory_monitor.policy import (
     Candidate,
     choose,
     largest,
-    pause_before_next_look,
+    pause_before_next_check,
 )
 from actorlib.exceptions import (
     ActorDiedError,
@@ -113,7 +113,7 @@ def test_largest_when_there_are_many_then_five_are_listed_in_order() -> None:
 
 def test_pause_when_usage_comes_closer_then_it_is_shorter() -> None:
     pauses = [
-        pause_before_next_look(MemoryUsage(used * GIB, 100 * GIB), 0.95)
+        pause_before_next_check(MemoryUsage(used * GIB, 100 * GIB), 0.95)
         for used in (10, 93, 94, 95, 99)
     ]
 

@@ -16,11 +16,8 @@ from actorlib._features.recording.trace_events import (
     Moved,
     Ran,
     Recorded,
-    events,
-    from_plain,
     lanes,
     read_piece,
-    to_plain,
 )
 
 if TYPE_CHECKING:
@@ -88,7 +85,7 @@ RECORDS = {
 def test_events_of_records(golden: Golden) -> None:
     lines: list[str] = []
     for name, record in RECORDS.items():
-        found = events(record)
+        found = record.events()
         arrows = [event for event in found if event["ph"] in "sf"]
         # Each arrow has both ends, at spans that are drawn.
         assert len(arrows) == 2 * len({event["id"] for event in arrows})
@@ -119,7 +116,7 @@ def test_record_when_it_crosses_then_it_is_the_same() -> None:
         waiting={(BACK, 1)},
     )
 
-    assert from_plain(to_plain(whole)) == whole
+    assert Recorded.from_plain(whole.to_plain()) == whole
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20))))

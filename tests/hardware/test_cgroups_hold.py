@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import actorlib
-from actorlib._features.cgroups.delegation import find_delegation
+from actorlib._features.cgroup.delegation import find_delegation
 from actorlib.accelerators import Host
 from actorlib.exceptions import ActorDiedError
 

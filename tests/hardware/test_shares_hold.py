@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import actorlib
-from actorlib._features.cgroups.device_cgroups import device_cgroup_fault
+from actorlib._features.cgroup.device_cgroups import device_cgroup_fault
 from actorlib.accelerators import Host
 
 if TYPE_CHECKING:

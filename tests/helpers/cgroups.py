@@ -8,8 +8,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
-from actorlib._features.cgroups.delegation import ROOT
-from actorlib._features.cgroups.files import CgroupFiles
+from actorlib._features.cgroup.delegation import ROOT
+from actorlib._features.cgroup.files import CgroupFiles
 from actorlib.accelerators import Host
 from helpers.fake_nvml import MemoryLimits
 from helpers.host import GIB

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import json
 import os
-import re
 import socket
 import struct
 import threading
@@ -250,8 +249,8 @@ def shown(
     capsys: pytest.CaptureFixture[str], word: str | None, **said: Any
 ) -> list[str]:
     """The texts that the command shows."""
-    asked: dict[str, Any] = {"count": 100, "chosen": logs.Chosen(), **said}
-    assert logs.show(word, as_json=True, **asked) == 0
+    asked: dict[str, Any] = {"count": 100, **said}
+    logs.show(word, as_json=True, **asked)
     told = json.loads(capsys.readouterr().out)
     return [line["text"] for line in told["lines"]]
 
@@ -262,8 +261,7 @@ def test_logs_when_asked_then_the_lines_of_who_was_meant(
     assert shown(capsys, None) == shown(capsys, "m1") == ["one", "two", "three"]
     assert shown(capsys, "m2") == []
     assert shown(capsys, "m1", count=1) == ["three"]
-    two = logs.Chosen(pattern=re.compile("o$"))
-    assert shown(capsys, "m1", chosen=two) == ["two"]
+    assert shown(capsys, "m1", pattern="o$") == ["two"]
     after = ask(household.address, "logs", actor=lines[0], after=1, most=1).value
     assert [line.text for line in after.lines] == ["two"]
 
@@ -297,7 +295,7 @@ def test_logs_when_followed_then_what_is_new_until_nobody_reads(
     # Not time.sleep itself: other threads sleep, too.
     monkeypatch.setattr(logs, "time", SimpleNamespace(**{**vars(time), "sleep": wait}))
     with pytest.raises(KeyboardInterrupt):
-        logs.show("m1", as_json=False, count=1, chosen=logs.Chosen(), is_followed=True)
+        logs.show("m1", as_json=False, count=1, is_followed=True)
 
     assert [text.split()[-2:] for text in written] == [
         ["out", "three"],
@@ -333,7 +331,7 @@ def test_logs_when_followed_and_lines_are_dropped_then_every_line_is_counted(
             "m1",
             as_json=as_json,
             count=1,
-            chosen=logs.Chosen.of(ago=None, level=None, pattern=pattern),
+            pattern=pattern,
             is_followed=True,
         )
 

@@ -395,8 +395,8 @@ async def test_watch_when_the_runtime_does_not_answer_then_it_shows_that(
     look = await watch.after(1)
 
     assert look is not None
-    assert look.shown is not None
-    assert look.shown.state == state
+    assert look.content is not None
+    assert look.content.state == state
     assert watch.known is not None  # what was known still is
 
 

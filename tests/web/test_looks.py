@@ -19,8 +19,8 @@ from actorlib._web.looks import (
     Count,
     Counts,
     Rates,
-    counted,
-    described,
+    count_calls,
+    describe_status,
 )
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def actor(number: int, **changed: Any) -> ActorInfo:
 
 def shown(status: Status, usages: dict[int, Usage] | None = None) -> Shown:
     rates = Rates()
-    rates.add(counted(status, usages or {}, 1.0))
-    return described(status, usages or {}, rates, 1.0)
+    rates.add(count_calls(status, usages or {}, 1.0))
+    return describe_status(status, usages or {}, rates, 1.0)
 
 
 def rates_of(*looks: tuple[float, dict[str, Count]]) -> Rates:

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 import pytest
 
+from actorlib._features.recording.worker import BEGIN, END
 from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
-    OBSERVE,
+    FEATURE,
     RAN,
-    RECORD,
-    RECORD_BEGIN,
-    RECORD_END,
     RECORDED,
     STREAM_ACK,
 )
@@ -77,7 +75,7 @@ def features(sent: list[Frame]) -> WorkerFeatures:
 
 def pieces(features: WorkerFeatures, sent: list[Frame]) -> list[list[Any]]:
     """The runs of all pieces."""
-    features.switch((RECORD, RECORD_END, 1))
+    features.switch((FEATURE, "recording", END, 1))
     found = [cast("Any", msgpack).unpackb(f[3]) for f in sent if f[0] == RECORDED]
     return [run for runs, _ in found for run in runs]
 
@@ -90,7 +88,7 @@ def recorded(features: WorkerFeatures, sent: list[Frame]) -> list[tuple[Any, ...
 def test_run_when_recorded_then_its_end_is_there(
     features: WorkerFeatures, sent: list[Frame]
 ) -> None:
-    features.switch((RECORD, RECORD_BEGIN, 0))
+    features.switch((FEATURE, "recording", BEGIN, 0))
 
     features.events.started(PLAIN).finish()
     features.events.started(PLAIN).finish(KeyError("no"))
@@ -101,13 +99,13 @@ def test_run_when_recorded_then_its_end_is_there(
         (1, "work", "KeyError", False),
         (1, "work", "TaskCancelledError", False),
     ]
-    assert features.switch((OBSERVE, b"")) is None
+    assert features.switch((FEATURE, "middleware", b"")) is None
 
 
 def test_stream_when_it_was_paused_then_each_part_has_its_own_times(
     features: WorkerFeatures, sent: list[Frame]
 ) -> None:
-    features.switch((RECORD, RECORD_BEGIN, 0))
+    features.switch((FEATURE, "recording", BEGIN, 0))
 
     run = features.events.started((CALL_WITH, 1, "items", None, {"stream": 1}, b""))
     run.pause()
@@ -123,10 +121,10 @@ def test_consumer_when_it_comes_late_then_it_hears_the_rest_and_no_end_alone(
     features: WorkerFeatures, sent: list[Frame]
 ) -> None:
     headers = {"stream": 1, "observed": SEEN}
-    features.switch((OBSERVE, dump([dump(Copy())])))
+    features.switch((FEATURE, "middleware", dump([dump(Copy())])))
     woken = features.events.started((STREAM_ACK, 1, "items", None, headers, b""))
     plain = features.events.started(PLAIN)
-    features.switch((RECORD, RECORD_BEGIN, 0))
+    features.switch((FEATURE, "recording", BEGIN, 0))
 
     woken.finish()
     plain.finish()
@@ -138,7 +136,7 @@ def test_consumer_when_it_comes_late_then_it_hears_the_rest_and_no_end_alone(
 def test_middleware_when_a_call_is_observed_then_it_acts_where_the_code_runs(
     features: WorkerFeatures, sent: list[Frame]
 ) -> None:
-    features.switch((OBSERVE, dump([dump(Copy())])))
+    features.switch((FEATURE, "middleware", dump([dump(Copy())])))
     headers = {"observed": SEEN}
     context = copy_context()
     assert features.events.sets_context(headers)
@@ -146,7 +144,7 @@ def test_middleware_when_a_call_is_observed_then_it_acts_where_the_code_runs(
 
     run = features.events.started((CALL_WITH, 1, "3:work", None, headers, b""), context)
     in_code = context.run(PLACE.get)
-    features.switch((OBSERVE, b""))
+    features.switch((FEATURE, "middleware", b""))
     run.finish(KeyError("no"))
 
     assert (in_code, PLACE.get()) == ("work", "")

@@ -76,25 +76,12 @@ KNOWS_OPTION = (2, 13)
 _MIB = 2**20
 
 
-class Packages(NamedTuple):
-    """Facts about the installed frameworks, found without importing one.
-
-    Attributes:
-        torch_reads_option: Whether PyTorch reads its fraction from the environment.
-    """
-
-    torch_reads_option: bool = False
-
-
 class Limits(NamedTuple):
-    """The limits of frameworks in a worker.
+    """The limits of frameworks in a worker, and what they do not limit, for users.
 
-    Attributes:
-        environment: Variables to set.
-        hooks: The limits that the worker sets after the import of a framework: the
-            fraction of a device for ``"torch.cuda"`` and ``"torch.xpu"``, MiB for
-            ``"tensorflow"``.
-        remarks: What these do not limit, for users.
+    ``hooks`` are those that the worker sets after the import of a framework: the
+    fraction of a device for ``"torch.cuda"`` and ``"torch.xpu"``, MiB for
+    ``"tensorflow"``.
     """
 
     environment: dict[str, str]
@@ -115,7 +102,7 @@ class Frameworks(Tier):
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         path = site.path if site.devices else ()
-        self._packages = find_packages(site.host, path)
+        self._torch_reads_option = reads_torch_option(site.host, path)
 
     @override
     def fault(self, device: Device) -> str:
@@ -143,11 +130,16 @@ class Frameworks(Tier):
     def _limits(self, grant: Grant, environ: Mapping[str, str]) -> Limits:
         tiers = [enforced.tier for enforced in grant.enforced]
         enforced = list(zip(grant.lease.shares, tiers, strict=True))
-        return find_limits(enforced, environ, self._packages)
+        return find_limits(
+            enforced, environ, torch_reads_option=self._torch_reads_option
+        )
 
 
-def find_packages(host: Host, path: Iterable[str]) -> Packages:
-    """Searches the import path of workers for frameworks; imports nothing."""
+def reads_torch_option(host: Host, path: Iterable[str]) -> bool:
+    """Whether the PyTorch on the import path of workers reads its fraction.
+
+    It searches the path for the release, and imports nothing.
+    """
     for folder in path:
         if not folder.startswith("/"):  # it depends on the worker's folder
             continue
@@ -156,22 +148,17 @@ def find_packages(host: Host, path: Iterable[str]) -> Packages:
             if release is not None:
                 number = int(release[1]), int(release[2])
                 has_cuda = bool(host.glob(f"{folder}/torch/lib/libtorch_cuda.so"))
-                return Packages(torch_reads_option=has_cuda and number >= KNOWS_OPTION)
-    return Packages()
+                return has_cuda and number >= KNOWS_OPTION
+    return False
 
 
 def find_limits(
     enforced: Sequence[tuple[Share, Tier]],
     environ: Mapping[str, str],
-    packages: Packages,
+    *,
+    torch_reads_option: bool,
 ) -> Limits:
-    """Returns the limits of frameworks in a process.
-
-    Args:
-        enforced: The shares of the process, each with its tier.
-        environ: The environment of the process without them.
-        packages: The installed frameworks.
-    """
+    """Returns the limits of frameworks in a process with this environment."""
     shares = [
         (share, tier)
         for share, tier in enforced
@@ -205,7 +192,7 @@ def find_limits(
         hooks["tensorflow"] = max(1, nbytes // _MIB)
     if not _has_torch_option(own):
         hooks["torch.cuda"] = fraction
-        if packages.torch_reads_option and share.device.family == "nvidia":
+        if torch_reads_option and share.device.family == "nvidia":
             environment |= _torch_option(own, fraction)
     return Limits(environment, hooks, remarks)
 

@@ -47,10 +47,7 @@ def prepare(limits: Mapping[str, float]) -> None:
 def _limit_torch(torch: Any, part: str, fraction: float) -> None:
     """Limits PyTorch to a fraction of each device, from its first use on.
 
-    Args:
-        torch: The module.
-        part: ``"cuda"``, which is HIP's name too, or ``"xpu"``.
-        fraction: The fraction of a device, above 0.
+    ``part`` is ``"cuda"``, which is HIP's name too, or ``"xpu"``.
     """
     devices = getattr(torch, part, None)
     call = getattr(devices, "_lazy_call", None)

@@ -36,19 +36,12 @@ _OF_LINE = 200
 
 
 class Kept(NamedTuple):
-    """A line, as it is kept.
+    """A line, as it is kept; see ``LogLine`` for the other fields.
 
     Attributes:
         number: Counts the lines of the runtime.
         place: Counts the lines of its actor.
-        time: When it came or was made, in seconds since the epoch.
-        label: The name of its actor, or of its function.
         text: The line without its end: bytes for printed lines.
-        level: The level of a record; 0 for printed lines.
-        logger: The name of the logger; empty for printed lines.
-        method: The method whose call made the record; empty for printed lines.
-        call: The id of that call; empty for printed lines.
-        traceback: The traceback of a record, or empty.
     """
 
     number: int
@@ -117,27 +110,14 @@ class ActorLogs:
         pid: int,
         lines: Iterable[bytes],
     ) -> None:
-        """Adds lines that a worker has just printed.
-
-        Args:
-            actor: The actor; None for a function.
-            source: ``stdout`` or ``stderr``.
-            label: The name of the actor, or of the function.
-            pid: The worker's process.
-            lines: Lines without their ends.
-        """
+        """Adds lines that a worker has just printed, without their ends."""
         now = time.time()
         with self._lock:
             for line in lines:
                 self._add(actor, now, source, label, pid, line)
 
     def add_record(self, actor: ActorId | None, *values: Any) -> None:
-        """Adds a log record.
-
-        Args:
-            actor: The actor; None for a function.
-            *values: The fields of ``Kept`` from ``time`` on.
-        """
+        """Adds a log record: the fields of ``Kept`` from ``time`` on."""
         with self._lock:
             self._add(actor, *values)
 
@@ -161,10 +141,6 @@ class ActorLogs:
         """Returns the last lines that a process has written to its standard error.
 
         It is called on the owner's loop, where lines are added.
-
-        Args:
-            actor: The worker's actor; None for a function.
-            pid: The process.
         """
         log = self._logs.get(actor)
         lines = () if log is None else log.lines

@@ -49,12 +49,8 @@ _KINDS: Mapping[str, type] = {
 def program_levels(log_level: int | str | None) -> dict[str, int]:
     """Returns the current levels of the program's loggers, for its workers.
 
-    Args:
-        log_level: The level that the root logger of workers has instead, or None.
-
-    Returns:
-        Levels by the name of the logger. The root logger has the empty name, and is
-        left out if it has Python's default.
+    The root logger has the empty name, and is left out if it has Python's default. Its
+    level is ``log_level``, if there is one.
     """
     root = logging.getLogger()
     levels: dict[str, int] = {}

@@ -118,9 +118,8 @@ class LogBudget:
 class RecordSender:
     """Sends records to the owner; see the module.
 
-    Args:
-        lock: The lock of the handler, which holds it during ``send``.
-        find: Returns the engine of this worker, or None before it exists.
+    The handler holds ``lock`` during ``send``. ``find`` returns the engine of this
+    worker, or None before it exists.
     """
 
     def __init__(self, lock: Any, find: Callable[[], object]) -> None:

@@ -4,5 +4,5 @@ Without this, one function that allocates without limit makes the kernel kill a 
 of its choice, often the program itself.
 
 * ``policy``: decides which worker to end.
-* ``runtime``: looks at the memory from time to time and ends the worker.
+* ``runtime``: checks the memory from time to time and ends the worker.
 """

@@ -1,4 +1,4 @@
-"""Decides which worker to end when memory is short, and how soon to look again."""
+"""Decides which worker to end when memory is short, and how soon to check again."""
 
 from __future__ import annotations
 
@@ -16,19 +16,16 @@ _FILL_RATE = 4 * 2**30
 """Bytes that a program can fill in a second: one thread that touches new pages fills
 2 to 4 GiB (measured on an AMD EPYC), and page faults of several threads contend."""
 _SHORTEST, _LONGEST = 0.05, 1.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 class Candidate(NamedTuple):
     """A worker that could be ended.
 
     Attributes:
-        pid: Its process id.
         title: The name of the worker in messages.
-        nbytes: The memory that it uses, in bytes.
         started: When it was ready, in seconds since the epoch; infinite if it is not.
         is_retriable: Whether what it runs will run again.
-        is_actor: Whether it holds an actor, as opposed to calls of functions.
     """
 
     pid: int
@@ -44,10 +41,10 @@ def is_over(usage: MemoryUsage, threshold: float) -> bool:
     return threshold < 1 and usage.fraction >= threshold
 
 
-def pause_before_next_look(usage: MemoryUsage, threshold: float) -> float:
+def pause_before_next_check(usage: MemoryUsage, threshold: float) -> float:
     """Returns the seconds in which usage could not reach the threshold.
 
-    A look costs about 50 us, so even the shortest pause costs 0.1 % of one CPU.
+    A check costs about 50 us, so even the shortest pause costs 0.1 % of one CPU.
     """
     headroom = threshold * usage.total - usage.used
     return min(max(headroom / _FILL_RATE, _SHORTEST), _LONGEST)

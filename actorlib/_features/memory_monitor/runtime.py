@@ -1,4 +1,4 @@
-"""Looks at the memory in use from time to time, and ends a worker when it is short."""
+"""Checks the memory in use from time to time, and ends a worker when it is short."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from actorlib._features.memory_monitor.policy import (
     choose,
     is_over,
     largest,
-    pause_before_next_look,
+    pause_before_next_check,
 )
 from actorlib._options.resources import format_bytes
 from actorlib.exceptions import OUT_OF_MEMORY, OutOfMemoryError
@@ -37,11 +37,8 @@ _log = logging.getLogger("actorlib")
 class MemoryMonitor:
     """Ends workers of one runtime while memory is short.
 
-    A look, once a second or more often, reads two small files on the loop (50 us). Only
-    when memory is short does a thread read the sizes of the workers.
-
-    Args:
-        engine: The engine of the runtime.
+    A check, once a second or more often, reads two small files on the loop (50 us). A
+    thread reads the sizes of the workers only when memory is short.
     """
 
     command: ClassVar[str] = "init(memory_threshold=...)"
@@ -58,32 +55,31 @@ class MemoryMonitor:
         engine.at_end(self._close)
 
     def start(self, threshold: float | None) -> None:
-        """Begins to look at the memory.
+        """Begins to check the memory.
 
-        Args:
-            threshold: The part of the memory in use from which on a worker is ended;
-                None for the default, 1 for never.
+        A worker is ended from this part of the memory in use on: None is the default, 1
+        never.
         """
         self._threshold = _DEFAULT if threshold is None else threshold
         if self._threshold < 1 and not self._machine.is_shared:
-            self._look_later()
+            self._check_later()
 
     def _close(self) -> None:
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look_later(self, pause: float = 0.0) -> None:
+    def _check_later(self, pause: float = 0.0) -> None:
         if not self._is_closed:
-            self._timer = self._loop.call_later(pause, self._look)
+            self._timer = self._loop.call_later(pause, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         usage = memory_usage(self._machine.host)
         if usage is None:
             return  # the system does not report it
         if not is_over(usage, self._threshold):
             self._has_warned = False
-            self._look_later(pause_before_next_look(usage, self._threshold))
+            self._check_later(pause_before_next_check(usage, self._threshold))
             return
         # A process id is 0 until the template has forked the worker.
         workers = {
@@ -104,7 +100,7 @@ class MemoryMonitor:
         workers: Mapping[int, ActorSupervisor],
         sizes: asyncio.Future[dict[int, int]],
     ) -> None:
-        """Ends one worker, and looks again when its process is gone."""
+        """Ends one worker, and checks again when its process is gone."""
         if self._is_closed or sizes.cancelled():
             return
         victim = None
@@ -125,9 +121,9 @@ class MemoryMonitor:
             _log.exception("the memory monitor has failed: a bug in actorlib")
         process = victim.record.process if victim is not None else None
         if process is None:
-            self._look_later(pause_before_next_look(usage, self._threshold))
+            self._check_later(pause_before_next_check(usage, self._threshold))
             return
-        process.exited.add_done_callback(lambda _: self._look_later())
+        process.exited.add_done_callback(lambda _: self._check_later())
 
     def _candidate(self, supervisor: ActorSupervisor, nbytes: int) -> Candidate:
         record = supervisor.record

@@ -31,11 +31,7 @@ _FAILED: Final = object()
 class Middlewares:
     """Calls middlewares, and protects calls from their errors.
 
-    Args:
-        failed: The ids of middlewares whose errors were logged.
-
-    Attributes:
-        each: The middlewares.
+    ``failed`` has the ids of middlewares whose errors were logged.
     """
 
     def __init__(self, each: Iterable[Middleware], failed: set[int]) -> None:

@@ -94,8 +94,7 @@ class _CallUnderWay:
 class ObservedCalls:
     """Makes the calls of one engine, and reports them to middlewares.
 
-    Args:
-        caller: The id of the actor that has this engine; empty for any other engine.
+    ``caller`` is the id of the actor that has this engine; empty for any other engine.
 
     Attributes:
         under_way: The runs of unanswered calls, by their numbers.
@@ -117,12 +116,7 @@ class ObservedCalls:
         self._stream = engine.stream
 
     def begin(self, counter: CallCounter | None = None) -> None:
-        """Observes all calls of the engine from now on.
-
-        Args:
-            counter: The middleware that counts calls and sees few of them; None to see
-                all.
-        """
+        """Observes all calls of the engine from now on, or counts most of them."""
         self._engine.call = self.call if counter is None else self._counted_by(counter)
         self._engine.stream = self.stream
         if counter is not None:

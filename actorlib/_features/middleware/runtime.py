@@ -17,7 +17,7 @@ from actorlib._futures.runtime_portal import on_loop
 from actorlib._loops.fork_copies import close_in_forks
 from actorlib._options.call_events import Run
 from actorlib._queries.queries import Asked
-from actorlib._wire.messages import OBSERVE, RAN
+from actorlib._wire.messages import FEATURE, RAN
 from actorlib._wire.serialization import dump
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from actorlib._owner.actors.worker_session import WorkerSession
     from actorlib._owner.engine import LocalEngine
     from actorlib._queries.queries import Parameters
+
+_NAME = "middleware"
+"""The name of this folder: see ``_worker/features.py``."""
 
 
 class Observation:
@@ -105,10 +108,10 @@ class Observation:
         if middlewares:
             pickles = dump([pickled for _, pickled in middlewares if pickled])
             self._calls.begin(self._active.counter)
-            table.attach((OBSERVE, pickles))
+            table.attach((FEATURE, _NAME, pickles))
         else:
             self._calls.end()
-            table.detach((OBSERVE, b""))
+            table.detach((FEATURE, _NAME, b""))
 
     def _ran(
         self,

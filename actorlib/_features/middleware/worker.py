@@ -1,6 +1,6 @@
 """Calls middlewares for the runs in this worker, and reports each run to the owner.
 
-The owner sends the middlewares (OBSERVE). Each call to be reported has a header for it,
+The owner sends the middlewares. Each call to be reported has a header for it,
 so calls without the header cost nothing here.
 """
 
@@ -33,6 +33,11 @@ Copies: TypeAlias = "list[tuple[bytes, Middleware]]"
 _MOST_COPIES: Final = 100
 
 
+def attach(engine: Any, config: ActorConfig) -> RunObserver:
+    """Attaches middlewares to the engine of a worker; see ``_worker/features.py``."""
+    return RunObserver(engine, config, engine.gather)
+
+
 @final
 class RunObserver:
     """Observes the runs of a worker, and the calls of its code.
@@ -61,21 +66,19 @@ class RunObserver:
             lambda: self._middlewares,
         )
 
-    def switch(self, middlewares: bytes) -> bool:
+    def switch(self, events: Any, middlewares: bytes) -> None:
         """Replaces the middlewares. Calls that have begun end with the earlier ones.
 
         Args:
+            events: The events of the worker.
             middlewares: A pickled list of the pickled middlewares; empty for none.
-
-        Returns:
-            Whether calls are observed.
         """
         if self._pickled:
             self._calls.end()
         self._pickled, self._loaded = middlewares, None
         if middlewares:
             self._calls.begin()
-        return bool(middlewares)
+        events.observer = self if middlewares else None
 
     @property
     def sets_context(self) -> bool:

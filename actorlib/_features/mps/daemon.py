@@ -100,11 +100,9 @@ class MpsDaemon:
         close_in_forks(self, MpsDaemon.close_in_fork)
 
     async def ask(self, request: str, pid: int) -> None:
-        """Sends a request to the keeper, and waits for its answer within a limit.
+        """Sends the request ``"end"`` or ``"check"`` for a worker to the keeper.
 
-        Args:
-            request: ``"end"`` or ``"check"``; see ``keeper``.
-            pid: The worker's process id.
+        Waits for the answer within a limit; see ``keeper``.
         """
         try:
             self._sock.sendall(f"{request} {pid}\n".encode())

@@ -54,11 +54,9 @@ _prctl = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 class Keeper:
-    """Runs a daemon for as long as the owner lives.
+    """Runs a daemon for as long as the owner lives; the end of an owner 0 is ignored.
 
-    Args:
-        owner: The owner's process id, or 0 to ignore its end.
-        folder: The folder of the daemon's files; made and removed here.
+    Its folder is made and removed here.
     """
 
     def __init__(

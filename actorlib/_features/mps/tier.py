@@ -325,12 +325,7 @@ class MpsGroup:
 
 @final
 class MpsWorker:
-    """Replaces the process of a worker under MPS; see WorkerProcess.
-
-    Attributes:
-        was_killed: Whether ``kill`` was called.
-        ended_by_itself: Whether it had ended before its group.
-    """
+    """Replaces the process of a worker under MPS; see WorkerProcess."""
 
     def __init__(
         self,

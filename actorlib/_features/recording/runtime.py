@@ -28,17 +28,12 @@ from actorlib._features.recording.trace_events import (
     Recorded,
     read_piece,
 )
+from actorlib._features.recording.worker import BEGIN, END, TELL
 from actorlib._futures.object_ref import ObjectRef
 from actorlib._owner.actors.actor_record import ActorState
 from actorlib._owner.requests.worker_calls import WorkerCall, WorkerStream
 from actorlib._wire.function_code import ADD_FUNCTION
-from actorlib._wire.messages import (
-    RECORD,
-    RECORD_BEGIN,
-    RECORD_END,
-    RECORD_TELL,
-    RECORDED,
-)
+from actorlib._wire.messages import FEATURE, RECORDED
 
 if TYPE_CHECKING:
     import asyncio
@@ -50,6 +45,10 @@ if TYPE_CHECKING:
     from actorlib._owner.engine import LocalEngine
     from actorlib._owner.observation.inquiries import Answers
 
+_NAME: Final = "recording"
+"""The name of this folder: see ``_worker/features.py``."""
+PATIENCE: Final = 1.0
+"""Seconds that workers may take to send the rest of their recordings."""
 _MOVES: Final = 10_000
 _ACTORS: Final = 10_000
 """The most kept actors that have changed, and the most kept sessions."""
@@ -61,13 +60,9 @@ V = TypeVar("V")
 
 
 class _Recording(NamedTuple):
-    """One recording.
+    """One recording: its limit, and the actors at its beginning.
 
-    Attributes:
-        most: The most calls, and the most runs, that it gets.
-        actors: The actors at its beginning.
-        calls: The number of calls that were recorded before.
-        runs: The number of runs that were recorded before.
+    ``calls`` and ``runs`` are the numbers that were recorded before.
     """
 
     most: int
@@ -87,14 +82,10 @@ class CallRecording:
 
     def __init__(self, engine: LocalEngine) -> None:
         self._engine = engine
-        table = engine.actor_table
-        table.watch = self._watch_new
+        self._table = engine.actor_table
+        self._table.watch = self._watch_new
         engine.requests.others[RECORDED] = self._add
-        self._supervisors = table.by_id
-        self._pool = table.pool
-        self._objects = table.objects
-        self._inquiries = table.inquiries
-        self._loop = table.loop
+        self._supervisors = self._table.by_id
         # By the time of their beginning.
         self._recordings: dict[float, _Recording] = {}
         self._active: set[float] = set()
@@ -111,10 +102,10 @@ class CallRecording:
         self._questions = 0
 
     def begin(self, most: int) -> float:
-        """Begins a recording; returns its start time, which identifies it.
+        """Begins a recording of at most so many calls, and as many runs.
 
-        Args:
-            most: The most calls, and the most runs, that are kept.
+        Returns:
+            Its start time, which identifies it.
 
         Raises:
             RuntimeError: The runtime was shut down, or this is not its loop's thread.
@@ -127,7 +118,7 @@ class CallRecording:
             self._most = most
             self._calls = deque(self._calls, maxlen=most)
         first: dict[bytes, Actor] = {
-            actor: _described(one.record, one.record.state.value)
+            actor: _describe(one.record, one.record.state.value)
             for actor, one in self._supervisors.items()
         }
         runs = self._dropped + self._piece_runs
@@ -139,13 +130,12 @@ class CallRecording:
         return began
 
     def end(
-        self, began: float, patience: float, *, goes_on: bool = False
+        self, began: float, *, goes_on: bool = False
     ) -> asyncio.Future[Callable[[], Recorded]]:
         """Ends a recording, or returns its current part.
 
         Args:
             began: The start time of the recording.
-            patience: Seconds that workers may take to send the rest.
             goes_on: Whether the recording continues. Default: False.
 
         Returns:
@@ -160,15 +150,19 @@ class CallRecording:
         if not self._active:
             self._switch_off()
         self._questions += 1
-        mode = RECORD_TELL if self._active else RECORD_END
+        mode = TELL if self._active else END
         sessions = [
             session
             for supervisor in self._supervisors.values()
             if (session := _session_of(supervisor)) is not None
         ]
-        question = (RECORD, mode, self._questions)
-        answers = self._inquiries.ask(sessions, question, patience, self._questions)
-        result: asyncio.Future[Callable[[], Recorded]] = self._loop.create_future()
+        question = (FEATURE, _NAME, mode, self._questions)
+        answers = self._table.inquiries.ask(
+            sessions, question, PATIENCE, self._questions
+        )
+        result: asyncio.Future[Callable[[], Recorded]] = (
+            self._table.loop.create_future()
+        )
         answers.add_done_callback(partial(self._finish, began, ended, overflow, result))
         return result
 
@@ -180,7 +174,7 @@ class CallRecording:
         result: asyncio.Future[Callable[[], Recorded]],
         answers: asyncio.Future[Answers],
     ) -> None:
-        recorded = self._recorded(began, ended, overflow, answers.result())
+        recorded = self._make_recording(began, ended, overflow, answers.result())
         if began not in self._active:
             del self._recordings[began]
         if not self._recordings:
@@ -202,7 +196,7 @@ class CallRecording:
     def _watch_new(self, supervisor: ActorSupervisor) -> None:
         """Records the events of a new actor."""
         if self._active:
-            self._moved(supervisor.record)
+            self._note_move(supervisor.record)
             self._watch(supervisor)
 
     def _add(
@@ -215,7 +209,7 @@ class CallRecording:
             self._piece_runs += runs
             self._drop_pieces()
         if number:
-            self._inquiries.answered(session, RECORD, None, number)
+            self._table.inquiries.answered(session, FEATURE, None, number)
 
     def _drop_pieces(self) -> None:
         # A piece may have more runs than are kept: the result is cut to the limit.
@@ -231,16 +225,16 @@ class CallRecording:
         for supervisor in self._supervisors.values():
             self._watch(supervisor)
             self._begin(supervisor)
-        self._pool.calls.note_sent = partial(self._sent, b"")
-        self._objects.note_put = self._put
+        self._table.pool.calls.note_sent = partial(self._note_call, b"")
+        self._table.objects.note_put = self._note_put
 
     def _switch_off(self) -> None:
         for supervisor in self._supervisors.values():
             supervisor.record.watcher = None
         for supervisor in self._callees():
             supervisor.router.calls.note_sent = None
-        self._pool.calls.note_sent = None
-        self._objects.note_put = None
+        self._table.pool.calls.note_sent = None
+        self._table.objects.note_put = None
 
     def _callees(self) -> Iterator[ActorSupervisor]:
         """Yields all but the workers of functions, whose calls are in the pool."""
@@ -250,23 +244,16 @@ class CallRecording:
         session = _session_of(supervisor)
         if session is not None:
             _keep(self._sessions, session.number, session.actor)
-            session.channel.send((RECORD, RECORD_BEGIN, 0))
+            session.channel.send((FEATURE, _NAME, BEGIN, 0))
 
     def _watch(self, supervisor: ActorSupervisor) -> None:
-        supervisor.record.watcher = self._moved
+        supervisor.record.watcher = self._note_move
         if supervisor.record.is_actor:
-            sent = partial(self._sent, supervisor.record.id)
+            sent = partial(self._note_call, supervisor.record.id)
             supervisor.router.calls.note_sent = sent
 
-    def _sent(self, callee: bytes, number: int, target: object, what: Any) -> None:
-        """Records a call that has got its number.
-
-        Args:
-            callee: The callee; empty for a function.
-            number: The number of the call in its call table.
-            target: The receiver of the answer.
-            what: The method or the function.
-        """
+    def _note_call(self, callee: bytes, number: int, target: object, what: Any) -> None:
+        """Records a call that has got its number; functions have an empty callee."""
         self._recorded_calls += 1
         session = parent = 0
         # Most calls are made by the program.
@@ -278,32 +265,32 @@ class CallRecording:
         # The fields of ``Made``: a plain tuple takes half the time.
         self._calls.append((callee, number, time.monotonic(), session, parent, name))
 
-    def _moved(self, record: ActorRecord) -> None:
+    def _note_move(self, record: ActorRecord) -> None:
         why = str(record.exit or "")
-        _keep(self._actors, record.id, _described(record))
+        _keep(self._actors, record.id, _describe(record))
         move = Moved(record.id, time.monotonic(), record.state.value, why)
         self._moves.append(move)
         if record.state is ActorState.ALIVE:
             self._begin(self._supervisors[record.id])  # before any call is sent to it
 
-    def _put(self, nbytes: int) -> None:
+    def _note_put(self, nbytes: int) -> None:
         self._puts.append((time.monotonic(), nbytes))
 
     # The result.
 
-    def _recorded(
+    def _make_recording(
         self, began: float, ended: float, overflow: int, answers: Answers
     ) -> Callable[[], Recorded]:
         most, first, _, earlier_runs = self._recordings[began]
         living: dict[bytes, Actor] = {
-            actor: _described(one.record) for actor, one in self._supervisors.items()
+            actor: _describe(one.record) for actor, one in self._supervisors.items()
         }
         actors: dict[bytes, Actor] = {**first, **self._actors, **living}
         waiting = {
             (supervisor.record.id, call.number)
             for supervisor in self._callees()
             for call in supervisor.router.unanswered()
-        } | {(b"", call.number) for call in self._pool.unanswered()}
+        } | {(b"", call.number) for call in self._table.pool.unanswered()}
         silent = (self._supervisors.get(ActorId(s.actor)) for s in answers.silent)
         recorded = Recorded(
             began=began,
@@ -323,10 +310,12 @@ class CallRecording:
             dropped=max(0, self._dropped - earlier_runs) + overflow,
             silent=[one.record.title for one in silent if one is not None],
         )
-        return partial(_completed, recorded, [*self._calls], [*self._pieces], most)
+        return partial(
+            _complete_recording, recorded, [*self._calls], [*self._pieces], most
+        )
 
 
-def _completed(
+def _complete_recording(
     recorded: Recorded,
     calls: list[Any],
     pieces: list[tuple[int, int, bytes]],
@@ -369,5 +358,5 @@ def _session_of(supervisor: ActorSupervisor) -> WorkerSession | None:
     return None if supervisor.record.state is ActorState.STARTING else session
 
 
-def _described(record: ActorRecord, state: str = "") -> Actor:
+def _describe(record: ActorRecord, state: str = "") -> Actor:
     return Actor(record.id, record.label, record.pid, state)

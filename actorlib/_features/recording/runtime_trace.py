@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, final
 
 from actorlib._base.public import public
-from actorlib._features.recording.runtime import CallRecording
-from actorlib._features.recording.trace_events import document, to_plain
+from actorlib._features.recording.runtime import PATIENCE, CallRecording
 from actorlib._queries.queries import SLACK, Asked
 
 if TYPE_CHECKING:
@@ -18,11 +17,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._features.recording.trace_events import Recorded
+    from actorlib._features.recording.trace_events import Event, Recorded
     from actorlib._queries.queries import Parameters
 
-_PATIENCE = 1.0
-"""Seconds that workers may take to send the rest of their recordings."""
 MOST_TRACED: Final = 200_000
 """The most calls, and the most runs, of a trace: more are too long an answer."""
 LONGEST_TRACE: Final = 3600.0
@@ -90,12 +87,12 @@ class Trace:
             RuntimeError: The runtime has ended.
         """
         assert self._began is not None
-        make = await self._recording().end(self._began, _PATIENCE)
+        make = await self._recording().end(self._began)
         await asyncio.to_thread(self._draw, make)
 
     def _draw(self, make: Callable[[], Recorded]) -> None:
         recorded = make()
-        drawn = document(recorded)
+        drawn = recorded.document()
         self.events = drawn["traceEvents"]
         self.calls = drawn["otherData"]["calls"]
         self.runs = drawn["otherData"]["runs"]
@@ -103,6 +100,21 @@ class Trace:
         self.silent = tuple(recorded.silent)
         if self._path is not None:
             Path(self._path).write_text(json.dumps(drawn), encoding="utf-8")
+
+
+@final
+class Timeline:
+    """Records a script from its start to its end."""
+
+    def __init__(self, recording: CallRecording, kept: int) -> None:
+        self._recording = recording
+        self._began = recording.begin(kept)
+
+    async def read(self) -> tuple[float, list[Event]]:
+        """Returns the events until now; see ``begin_timeline``."""
+        make = await self._recording.end(self._began, goes_on=True)
+        recorded = await asyncio.to_thread(make)
+        return recorded.began, await asyncio.to_thread(recorded.events)
 
 
 def trace(engine: RuntimeEngine, parameters: Parameters) -> Asked:
@@ -118,9 +130,9 @@ def trace(engine: RuntimeEngine, parameters: Parameters) -> Asked:
         return engine.loop.create_task(_record(engine, seconds, most))
 
     def plain(make: Callable[[], Recorded]) -> Mapping[str, Any]:
-        return to_plain(make())
+        return make().to_plain()
 
-    return Asked(begin, plain, seconds + _PATIENCE + SLACK)
+    return Asked(begin, plain, seconds + PATIENCE + SLACK)
 
 
 async def _record(
@@ -132,6 +144,6 @@ async def _record(
     try:
         await asyncio.sleep(seconds)
     except asyncio.CancelledError:
-        recording.end(began, _PATIENCE)
+        recording.end(began)
         raise
-    return await recording.end(began, _PATIENCE)
+    return await recording.end(began)

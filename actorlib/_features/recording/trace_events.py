@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias, cast
 
 from actorlib._base.ids import LINKED
 
@@ -124,23 +124,45 @@ class Recorded(NamedTuple):
     dropped: int
     silent: list[str]
 
+    def document(self) -> dict[str, Any]:
+        """Makes the document for Perfetto."""
+        return {
+            "traceEvents": self.events(),
+            "displayTimeUnit": "ms",
+            "otherData": {
+                "calls": len(self.calls) + len(self.link_calls),
+                "runs": len(self.runs),
+                "dropped": self.dropped,
+                "silent": self.silent,
+            },
+        }
 
-def document(recorded: Recorded) -> dict[str, Any]:
-    """Makes the document for Perfetto."""
-    return {
-        "traceEvents": events(recorded),
-        "displayTimeUnit": "ms",
-        "otherData": {
-            "calls": len(recorded.calls) + len(recorded.link_calls),
-            "runs": len(recorded.runs),
-            "dropped": recorded.dropped,
-            "silent": recorded.silent,
-        },
-    }
+    def events(self) -> list[Event]:
+        return list(_Drawing(self).events())
 
+    def to_plain(self) -> Mapping[str, Any]:
+        """Converts a recording to values that can be sent to another process."""
+        return {
+            **self._asdict(),
+            "actors": [list(actor) for actor in self.actors],
+            "sessions": list(self.sessions.items()),
+            "waiting": list(self.waiting),
+        }
 
-def events(recorded: Recorded) -> list[Event]:
-    return list(_Drawing(recorded).events())
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Self:
+        """Reverts ``to_plain``."""
+        rows: dict[str, Any] = {
+            "actors": [Actor(*row) for row in values["actors"]],
+            "sessions": dict(values["sessions"]),
+            "calls": [Made(*row) for row in values["calls"]],
+            "link_calls": [tuple(call) for call in values["link_calls"]],
+            "runs": [Ran(*row) for row in values["runs"]],
+            "moves": [Moved(*row) for row in values["moves"]],
+            "puts": [tuple(put) for put in values["puts"]],
+            "waiting": {tuple(call) for call in values["waiting"]},
+        }
+        return cls(**{**values, **rows})
 
 
 def lanes(spans: Iterable[tuple[float, float]]) -> list[int]:
@@ -440,32 +462,3 @@ def _link_call(session: int, row: object) -> tuple[int, int, float]:
         case _:
             pass
     raise ValueError(f"no call over a link: {row!r:.100}")
-
-
-def to_plain(recorded: Recorded) -> Mapping[str, Any]:
-    """Converts a recording to values that can be sent to another process."""
-    return {
-        **recorded._asdict(),
-        "actors": [list(actor) for actor in recorded.actors],
-        "sessions": list(recorded.sessions.items()),
-        "waiting": list(recorded.waiting),
-    }
-
-
-def from_plain(values: Mapping[str, Any]) -> Recorded:
-    """Reverts ``to_plain``."""
-    return Recorded(
-        began=values["began"],
-        ended=values["ended"],
-        pid=values["pid"],
-        actors=[Actor(*row) for row in values["actors"]],
-        sessions=dict(values["sessions"]),
-        calls=[Made(*row) for row in values["calls"]],
-        link_calls=[(number, by, at) for number, by, at in values["link_calls"]],
-        runs=[Ran(*row) for row in values["runs"]],
-        moves=[Moved(*row) for row in values["moves"]],
-        puts=[(at, nbytes) for at, nbytes in values["puts"]],
-        waiting={(callee, number) for callee, number in values["waiting"]},
-        dropped=values["dropped"],
-        silent=values["silent"],
-    )

@@ -14,12 +14,25 @@ from actorlib._wire.messages import CALL_WITH, RECORDED, STREAM_ACK
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actorlib._wire.actor_config import ActorConfig
     from actorlib._wire.messages import Frame
 
+BEGIN: Final = 0
+"""Starts the recording."""
+TELL: Final = 1
+"""Requests the recording, which continues."""
+END: Final = 2
+"""Requests the recording, and stops it."""
 _PIECE: Final = 1000
 _SECONDS: Final = 0.25
 
 _msgpack: Any = msgpack
+
+
+def attach(engine: Any, config: ActorConfig) -> RunRecorder:
+    """Attaches a recorder to the engine of a worker; see ``_worker/features.py``."""
+    del config
+    return RunRecorder(engine.post)
 
 
 @final
@@ -38,6 +51,18 @@ class RunRecorder:
         self._link_calls: deque[tuple[int, int, float]] = deque()
         self._sent_at = 0.0
         self._sending = threading.Lock()
+
+    def switch(self, events: Any, mode: int, number: int) -> None:
+        """Starts or stops the recording; sends it if a request has a number.
+
+        Args:
+            events: The events of the worker.
+            mode: ``BEGIN``, ``TELL`` or ``END``.
+            number: The number of the request, or 0.
+        """
+        events.recorder = None if mode == END else self
+        if number:
+            self.send(number)
 
     def ran(self, frame: Frame, began: float, ended: float, error: str) -> None:
         """Records a run of a call or a part of a stream; see ``run_events``."""

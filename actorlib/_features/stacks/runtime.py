@@ -23,7 +23,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actorlib._queries.processes import usage
+from actorlib._features.stacks.worker_tasks import LOOP_FILES
+from actorlib._queries.processes import is_stopped
 from actorlib._queries.rows import Frame, Stacks, Task, Thread
 from actorlib._queries.stacks import is_users, users_first
 from actorlib.exceptions import RuntimeUnreachableError
@@ -33,12 +34,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"/memfd:actorlib-stacks-(\d+) \(deleted\)")
 _FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
-_OF_LOOPS = (
-    "/asyncio/base_events.py",
-    "/_worker/executors/actor_loop.py",
-    "/_worker/executors/async_executor.py",
-    "/_worker/executors/group_loops.py",
-)
+_OF_LOOPS = ("/asyncio/base_events.py", *LOOP_FILES)
 """The files on the stack of a thread that runs an event loop."""
 _BEGINNING = ("<string>", "<module>")
 """The outermost frame of every worker that was not started by a module."""
@@ -88,10 +84,7 @@ def worker_tasks(
 ) -> tuple[tuple[Task, ...], str]:
     """Lists the tasks of the event loops of a worker, users' first.
 
-    Args:
-        pid: The worker's process id.
-        title: The worker's name in messages.
-        threads: Its threads. If none of them runs a loop, it gets no signal.
+    If none of its threads runs a loop, it gets no signal.
 
     Returns:
         The tasks, and why some are missing; empty if none are.
@@ -152,9 +145,7 @@ def runs_a_loop(thread: Thread) -> bool:
 def tasks_in(data: bytes, pid: int) -> tuple[tuple[Task, ...], str] | None:
     """Parses the answer of a worker's main thread; None before it is complete.
 
-    Args:
-        data: The content of the file.
-        pid: The worker. Another one, which got the signal earlier, may write late.
+    Another worker, which got the signal earlier, may write late.
     """
     for line in data.splitlines(keepends=True):
         # Other lines are stacks; and a worker may write anything.
@@ -245,7 +236,7 @@ def _read_frames(
 ) -> tuple[Frame, ...]:
     """Signals one thread; empty for a thread that runs no Python."""
     bit = 1 << (number - 1)
-    if _is_stopped(pid):  # it would keep the signal until it goes on
+    if is_stopped(pid):  # it would keep the signal until it goes on
         raise RuntimeUnreachableError(_why_silent(pid, thread, title))
     masks, end = _masks(pid, thread), time.monotonic() + _MOMENT
     while masks is not None and masks.blocked & bit and time.monotonic() < end:
@@ -314,13 +305,8 @@ def _name(pid: int, thread: int) -> str:
     return f"thread {thread}"
 
 
-def _is_stopped(pid: int) -> bool:
-    process = usage(pid)
-    return process is not None and process.state in "tT"
-
-
 def _why_silent(pid: int, thread: int, title: str) -> str:
-    if _is_stopped(pid):
+    if is_stopped(pid):
         return (
             f"{title} is stopped (SIGSTOP, or a debugger), and shows its stack when it "
             f"goes on: kill -CONT {pid}"

@@ -28,21 +28,20 @@ MOST_TASKS: Final = 1000
 _RUNNERS = ("run", "run_forever", "run_until_complete", "serve", "run_loop")
 """The functions that run a loop, which is in their local variable of ``_NAMES``."""
 _NAMES = ("self", "loop", "methods")
-_FILES = (
-    "/asyncio/",
+LOOP_FILES = (
     "/_worker/executors/actor_loop.py",
     "/_worker/executors/async_executor.py",
     "/_worker/executors/group_loops.py",
 )
+"""The files of actorlib that run event loops."""
+_FILES = ("/asyncio/", *LOOP_FILES)
 _RUNS_CALLS = "/_worker/executors/coroutines.py"
 
 
 def write_tasks(file: int, stack: FrameType | None) -> None:
-    """Writes the tasks of all loops as one line.
+    """Appends the tasks of all loops to a file, as one line.
 
-    Args:
-        file: The descriptor of a file; the line is appended.
-        stack: The current frame of this thread.
+    ``stack`` is the current frame of this thread.
     """
     tasks = [task for loop in _loops() for task in asyncio.all_tasks(loop)]
     answer = {

@@ -1,7 +1,7 @@
 """Decides whether a worker has more of a device's memory than it was granted.
 
 The driver counts more than a program allocates: contexts and libraries use memory, too.
-So there is a margin, and two looks in a row must find an excess.
+So there is a margin, and two checks in a row must find an excess.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Watched(NamedTuple):
     """The watch of one worker's memory on one device.
 
     Attributes:
-        overs: The number of looks in a row with an excess.
+        overs: The number of checks in a row with an excess.
         is_told: Whether the excess was reported.
         moments: The largest amounts: times in seconds since the epoch, and bytes; the
             largest first.
@@ -40,8 +40,7 @@ class Overuse(NamedTuple):
     Attributes:
         asked: The part of the device that it holds.
         granted: The bytes of that part.
-        moments: The largest amounts: times in seconds since the epoch, and bytes; the
-            largest first.
+        moments: The largest amounts; see ``Watched``.
     """
 
     device: str
@@ -76,7 +75,7 @@ def judge(
     """Decides whether to report an excess, once for each worker and device.
 
     Returns:
-        The watch after this look, and the excess to report, if any.
+        The watch after this check, and the excess to report, if any.
     """
     limit = limit_of(share)
     if used is None or limit is None or share.nbytes is None:
@@ -95,7 +94,7 @@ def judge(
 def _largest(
     moments: tuple[tuple[float, int], ...], latest: tuple[float, int]
 ) -> tuple[tuple[float, int], ...]:
-    """Keeps the largest amounts; of equal ones the first, as most looks are equal."""
+    """Keeps the largest amounts; of equal ones the first, as most checks are equal."""
     if any(nbytes == latest[1] for _, nbytes in moments):
         return moments
     most_first = sorted([*moments, latest], key=lambda moment: -moment[1])

@@ -19,7 +19,7 @@ class Watched(NamedTuple):
     """The watch of one worker's memory.
 
     Attributes:
-        overs: The number of looks in a row with an excess.
+        overs: The number of checks in a row with an excess.
         shared: Counted bytes that other processes share.
         is_told: Whether the excess was reported.
     """
@@ -33,7 +33,7 @@ def judge(watched: Watched, asked: int, used: int) -> tuple[Watched, bool]:
     """Decides whether the proportional size of a worker has to be read.
 
     Returns:
-        The watch after this look, and whether to read the size and call ``confirm``.
+        The watch after this check, and whether to read the size and call ``confirm``.
     """
     overs = watched.overs + 1 if used - watched.shared > asked else 0
     is_due = overs >= _IN_A_ROW and not watched.is_told
@@ -45,15 +45,10 @@ def confirm(
 ) -> Watched:
     """Decides whether to report an excess, from the proportional size.
 
-    Args:
-        watched: The watch before this look.
-        asked: Bytes that the actor requested.
-        used: Resident bytes.
-        proportional: The proportional size in bytes; None if unknown: then nothing is
-            subtracted.
+    If the size is unknown (None), nothing is subtracted.
 
     Returns:
-        The watch after this look: ``is_told`` if the excess is to be reported.
+        The watch after this check: ``is_told`` if the excess is to be reported.
     """
     real = used if proportional is None else min(used, proportional)
     if real > asked:

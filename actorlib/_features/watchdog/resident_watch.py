@@ -1,7 +1,7 @@
 """Reads the host's memory of workers every few seconds.
 
 Only workers whose actors or functions set ``memory=`` are watched; without them there
-is no task and nothing is read. A look reads one file for each process of the machine,
+is no task and nothing is read. A check reads one file for each process of the machine,
 in a thread. ``resident`` decides.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
 
 PERIOD = 5.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 _log = logging.getLogger("actorlib")
 
 T = TypeVar("T")
@@ -62,17 +62,14 @@ class ResidentWatch:
     ) -> None:
         """Watches a worker from now on.
 
-        Args:
-            worker: The worker.
-            label: Returns the name of its actor in messages.
-            asked: Bytes that it requested; None to report no excess, as it cannot have
-                more.
+        ``asked`` is None for a worker that cannot have more than it requested: no
+        excess is reported.
         """
         if self._is_closed or self._host.system != "linux":
             return
         self._entries[worker] = _Entry(label, asked)
         if self._asked is None:
-            self._look_later()
+            self._check_later()
 
     def left(self, worker: HasPid) -> None:
         """Stops watching a worker that has ended."""
@@ -81,7 +78,7 @@ class ResidentWatch:
             self._stop_timer()
 
     def used(self, worker: HasPid | None) -> int | None:
-        """Returns the bytes of a worker at the last look; None before that."""
+        """Returns the bytes of a worker at the last check; None before that."""
         entry = self._entries.get(worker) if worker is not None else None
         return None if entry is None else entry.used
 
@@ -92,19 +89,19 @@ class ResidentWatch:
         if self._asked is not None:
             await asyncio.wait({self._asked})
 
-    # A timer and callbacks: a task would exist all the time for a rare look.
+    # A timer and callbacks: a task would exist all the time for a rare check.
 
-    def _look_later(self) -> None:
+    def _check_later(self) -> None:
         if self._timer is None and self._entries:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(PERIOD, self._look)
+            self._timer = loop.call_later(PERIOD, self._check)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         pids = {worker.pid for worker in self._entries} - {0}
         self._ask(partial(resident_sizes, self._host, pids), self._judge)
@@ -113,9 +110,11 @@ class ResidentWatch:
         """Runs ``work`` in a thread, as it may take long; ``take`` gets the result."""
         loop = asyncio.get_running_loop()
         self._asked = loop.run_in_executor(None, work)
-        self._asked.add_done_callback(partial(self._answered, take))
+        self._asked.add_done_callback(partial(self._take_answer, take))
 
-    def _answered(self, take: Callable[[T], None], answer: asyncio.Future[T]) -> None:
+    def _take_answer(
+        self, take: Callable[[T], None], answer: asyncio.Future[T]
+    ) -> None:
         self._asked = None
         if self._is_closed or answer.cancelled():
             return
@@ -138,7 +137,7 @@ class ResidentWatch:
             if is_due:
                 due.append((worker, its))
         if not due:
-            self._look_later()
+            self._check_later()
             return
         every = [its.pids for _, its in due]
         self._ask(
@@ -155,7 +154,7 @@ class ResidentWatch:
             entry.watched = confirm(entry.watched, entry.asked, its.nbytes, real)
             if entry.watched.is_told:
                 _warn(entry, worker.pid, its, real)
-        self._look_later()
+        self._check_later()
 
 
 def _proportional(host: Host, workers: Iterable[Collection[int]]) -> list[int | None]:

@@ -241,9 +241,9 @@ class ActorTable:
         """Attaches a feature to all workers, including those that start later.
 
         Args:
-            frame: Sent to each worker; it replaces an earlier one of its kind.
+            frame: A FEATURE, sent to each worker; it replaces an earlier one.
         """
-        self.starter.attached[frame[0]] = frame
+        self.starter.attached[frame[1]] = frame
         for supervisor in self:
             if supervisor.session is not None:
                 supervisor.session.channel.send(frame)
@@ -254,7 +254,7 @@ class ActorTable:
         Workers that start later do not load it.
         """
         self.attach(frame)
-        del self.starter.attached[frame[0]]
+        del self.starter.attached[frame[1]]
 
     def _router_of(self, supervisor: ActorSupervisor) -> CallRouter:
         return CallRouter(

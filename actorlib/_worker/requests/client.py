@@ -72,8 +72,6 @@ if TYPE_CHECKING:
     from actorlib._worker.startup import Start
 
 TOO_LATE = "the result did not come in time; the call goes on"
-_SWITCHED = (messages.OBSERVE, messages.RECORD)
-"""The frames that attach a feature to an engine, or switch it off."""
 WAIT_REPORT_DELAY = 0.1
 """Seconds after which a wait is reported to the owner, as it may be a deadlock."""
 
@@ -598,7 +596,7 @@ class OwnerClient(Engine):
             self._results.settle(frame)
 
     def take_other(self, frame: Frame) -> list[Frame]:
-        if frame[0] in _SWITCHED:
+        if frame[0] == messages.FEATURE:
             self.events = self._features.switch(frame)
             return []
         if frame[0] == messages.NOTE_CALLS:

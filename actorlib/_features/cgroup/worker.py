@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actorlib._features.cgroups.files import CgroupFiles
+from actorlib._features.cgroup.files import CgroupFiles
 from actorlib.exceptions import EnforcementRefused
 
 if TYPE_CHECKING:

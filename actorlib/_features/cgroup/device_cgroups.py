@@ -25,7 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 from actorlib._enforcement.nvml_session import NvmlSession, nvml_started
-from actorlib._features.cgroups.delegation import find_delegation
+from actorlib._features.cgroup.delegation import find_delegation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -100,9 +100,7 @@ class DeviceCgroups:
     def clear(self, folder: str, devices: Sequence[str]) -> asyncio.Future[str]:
         """Releases the memory that the driver reserves for a cgroup.
 
-        Args:
-            folder: The folder of the cgroup.
-            devices: The UUIDs of the devices; empty for all devices of the machine.
+        ``devices`` has the UUIDs of the devices; none mean all devices of the machine.
 
         Returns:
             Done when the cgroup may be removed: the reason of a failure, or the empty
@@ -165,11 +163,8 @@ def clear_now(host: Host, folders: Mapping[str, Sequence[str]], patience: float)
 def clear(host: Host, folders: Mapping[str, Sequence[str]], nvml: ModuleType) -> None:
     """Releases the memory that the driver reserves for cgroups.
 
-    Args:
-        host: The machine.
-        folders: The UUIDs of the devices by the folder of the cgroup; empty for all
-            devices. A cgroup that does not exist is skipped.
-        nvml: The module, started.
+    ``folders`` has the UUIDs of the devices by the folder of the cgroup, or none for
+    all devices. A cgroup that does not exist is skipped.
 
     Raises:
         NVMLError: The driver refuses it.

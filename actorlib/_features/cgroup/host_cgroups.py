@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from actorlib._base.log import warn
 from actorlib._base.value import dataclass
-from actorlib._features.cgroups.delegation import (
+from actorlib._features.cgroup.delegation import (
     CONTROLLERS,
     Delegation,
     find_delegation,
@@ -41,7 +41,7 @@ from actorlib._features.cgroups.delegation import (
     ours,
     own_origin,
 )
-from actorlib._features.cgroups.files import (
+from actorlib._features.cgroup.files import (
     DEVICES,
     OWNER,
     PREFIX,
@@ -56,7 +56,7 @@ from actorlib.exceptions import EnforcementRefused
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from actorlib._features.cgroups.device_cgroups import DeviceCgroups
+    from actorlib._features.cgroup.device_cgroups import DeviceCgroups
     from actorlib.accelerators.base import Share
     from actorlib.accelerators.host import Host
 
@@ -94,11 +94,9 @@ def limits_of(amounts: Mapping[str, int]) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Leaf:
-    """The cgroup of a worker.
+    """The cgroup of a worker, and its limit of memory in bytes; 0 for no limit.
 
-    Attributes:
-        memory: The most bytes of memory that it may have; 0 for no limit.
-        devices: The UUIDs of devices whose memory the driver reserves for it.
+    ``devices`` has the UUIDs of devices whose memory the driver reserves for it.
     """
 
     path: str
@@ -272,13 +270,13 @@ class HostCgroups:
 
     def _device_cgroups(self) -> DeviceCgroups:
         if self._devices is None:
-            from actorlib._features.cgroups.device_cgroups import DeviceCgroups  # noqa: PLC0415  # few limit devices so
+            from actorlib._features.cgroup.device_cgroups import DeviceCgroups  # noqa: PLC0415  # few limit devices so
 
             self._devices = DeviceCgroups(self._host)
         return self._devices
 
     def _clear_now(self, devices: Mapping[str, Sequence[str]]) -> str:
-        from actorlib._features.cgroups.device_cgroups import clear_now  # noqa: PLC0415  # few limit devices so
+        from actorlib._features.cgroup.device_cgroups import clear_now  # noqa: PLC0415  # few limit devices so
 
         return clear_now(self._host, devices, _PATIENCE)
 

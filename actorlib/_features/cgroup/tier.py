@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from actorlib._core.engine import override
 from actorlib._enforcement.tiers import INLINE, Settings, Tier, nvidia_fault, refused
-from actorlib._features.cgroups.host_cgroups import HostCgroups
+from actorlib._features.cgroup.host_cgroups import HostCgroups
 from actorlib._options.resources import CPU, MEMORY
 from actorlib.exceptions import EnforcementRefused
 
@@ -36,7 +36,7 @@ class Cgroups(Tier):
         self._cgroups = HostCgroups(site.host)
         self._fault = "NVML has found no device here"
         if any(device.source == "NVML" for device in site.devices):
-            from actorlib._features.cgroups.device_cgroups import device_cgroup_fault  # noqa: PLC0415  # few machines need it
+            from actorlib._features.cgroup.device_cgroups import device_cgroup_fault  # noqa: PLC0415  # few machines need it
 
             self._fault = device_cgroup_fault(site.host)
 

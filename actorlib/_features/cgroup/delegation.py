@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._base.process_stat import parse_stat
-from actorlib._features.cgroups.files import OWNER, PREFIX
+from actorlib._features.cgroup.files import OWNER, PREFIX
 
 if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
