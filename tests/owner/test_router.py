@@ -13,7 +13,7 @@ from actorlib._futures.object_ref import ObjectRef
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import interface_of
 from actorlib._owner.actors.actor_record import ActorRecord
-from actorlib._owner.calls.deadlines import Clock
+from actorlib._owner.calls.response_target import Clock
 from actorlib._owner.calls.router import CallRouter
 from actorlib._owner.objects.objects import ObjectTable
 from actorlib._shm.running_calls import ALONE, CELLS, HIGHEST
@@ -90,15 +90,17 @@ class Called:
         objects = ObjectTable(engine, b"", self.loans)
         clock = Clock(loop)
         self.idle: list[bool] = []
-        self.router = CallRouter(
-            self.loans,
-            objects,
-            clock,
-            record_of(cls or Plain, **options),
-            died,
-            died,
-            lambda: self.idle.append(True),
+        table: Any = SimpleNamespace(
+            references=self.loans, objects=objects, clock=clock, by_id={}
         )
+        supervisor: Any = SimpleNamespace(
+            record=record_of(cls or Plain, **options),
+            ended=loop.create_future(),
+            died=died,
+            unavailable=died,
+            idle=lambda: self.idle.append(True),
+        )
+        self.router = CallRouter(table, supervisor)
         self.channel: Any = Sent()
         self.open(1)
         self.ref: ObjectRef[Any] = ObjectRef(loop=loop)

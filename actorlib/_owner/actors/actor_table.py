@@ -33,21 +33,15 @@ from actorlib._owner.actors.actor_record import (
 from actorlib._owner.actors.names import UNHELD, ActorNames
 from actorlib._owner.actors.placement import ActorPlacer
 from actorlib._owner.actors.supervisor import ActorSupervisor
-from actorlib._owner.actors.worker_session import SessionTable
-from actorlib._owner.calls.deadlines import Clock
+from actorlib._owner.actors.worker_session import Phase, WorkerStarter
+from actorlib._owner.calls.response_target import Clock
 from actorlib._owner.calls.router import CallRouter, WorkerRoute
 from actorlib._owner.functions.task_pool import TaskPool
-from actorlib._owner.machine import WorkerStarter
 from actorlib._owner.objects.objects import ObjectTable
-from actorlib._owner.objects.refcount import (
-    OWNER,
-    RUNTIME,
-    BorrowedReferences,
-    RefCount,
-)
+from actorlib._owner.objects.refcount import OWNER, RUNTIME, BorrowedReferences
 from actorlib._owner.objects.shared_memory import ObjectStore, settings_of
 from actorlib._owner.observation.inquiries import Inquiries
-from actorlib._owner.teardown import Phase, tear_down
+from actorlib._owner.teardown import tear_down
 from actorlib._scheduler.scheduler import Scheduler
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
@@ -72,16 +66,14 @@ class ActorTable:
         loop: The owner's loop.
         ids: Makes ids.
         clock: Watches the deadlines of calls.
-        refcount: Which process holds what.
-        references: Counts the references in payloads, and ends what no process holds.
+        references: Counts which process holds what, and ends what no process holds.
         object_store: The shared memory for large values.
         by_id: The supervisors of actors that live or are held.
         placer: Makes and places their requests.
         scheduler: Grants leases of the machine.
         groups: The placement groups.
         pool: Runs the calls of functions.
-        sessions: The sessions of workers and clients.
-        starter: Starts workers.
+        starter: Starts workers, and opens their sessions.
         inquiries: Asks workers for what only they know.
         actor_names: The names of actors.
         objects: The objects of refs inside of values.
@@ -97,8 +89,7 @@ class ActorTable:
         self.loop = asyncio.get_running_loop()
         self._enforcement = machine.enforcement
         self.ids = RuntimeIds(os.urandom(4))
-        self.refcount = RefCount()
-        self.references = BorrowedReferences(self.refcount, self._held, self._unheld)
+        self.references = BorrowedReferences(self._held, self._unheld)
         self.object_store = ObjectStore(
             machine.shareable(options), settings_of(options), self.loop
         )
@@ -120,34 +111,13 @@ class ActorTable:
         self.groups = self.scheduler.groups
         machine.enforcement.find_worker = self._find_worker
         self.placer = ActorPlacer(self.scheduler, self._enforcement)
-        self.pool = TaskPool(
-            machine,
-            self.scheduler,
-            self.references,
-            self.objects,
-            self.clock,
-            self.create_worker,
-            may_prefetch=self.object_store.memory.budget is not None,
-        )
+        self.pool = TaskPool(self, machine)
         self.inquiries = Inquiries(self.loop)
-        self.sessions = SessionTable(
-            self.loop,
-            self.ids,
-            self.refcount,
-            self.object_store.memory,
-            {
-                self._give_back_references: Phase.REFERENCES,
-                self.object_store.on_worker_gone: Phase.MEMORY,
-            },
-        )
-        self.starter = WorkerStarter(
-            self.sessions,
-            machine,
-            options,
-            self.references,
-            self.object_store,
-            self.by_id.get,
-        )
+        cleanup = {
+            self._give_back_references: Phase.REFERENCES,
+            self.object_store.on_worker_gone: Phase.MEMORY,
+        }
+        self.starter = WorkerStarter(self, machine, options, cleanup)
 
     def __iter__(self) -> Iterator[ActorSupervisor]:
         return iter(list(self.by_id.values()))
@@ -183,12 +153,12 @@ class ActorTable:
         if options.name is not None:
             self.actor_names.enter(actor, options.name, options)
         if options.is_detached:
-            self.refcount.add(actor, RUNTIME)
+            self.references.add(actor, RUNTIME)
         supervisor = self.by_id[actor] = ActorSupervisor(
             definition,
             self.placer.open(record),
             self.starter,
-            make_route or self._router_of,
+            make_route or self._make_router,
             self._on_dead,
         )
         if self.watch is not None:
@@ -203,7 +173,7 @@ class ActorTable:
             refusal = self.placer.refusal(record)
         if refusal is not None:
             # Its creator has no handle yet, and it must not be forgotten before.
-            self.refcount.add(actor, OWNER)
+            self.references.add(actor, OWNER)
             self.loop.call_soon(self.references.release, actor, OWNER)
             error = ActorUnschedulableError(refusal, actor_id=actor.hex())
             record.was_evicted = bool(removed)
@@ -221,16 +191,7 @@ class ActorTable:
         *,
         is_nested: bool,
     ) -> ActorSupervisor:
-        """Creates the supervisor of a worker of functions.
-
-        Args:
-            label: Its name in messages.
-            options: The options of the worker.
-            demand: What each of its calls requests.
-            arguments: The empty arguments, encoded.
-            make_route: Makes the route to it.
-            is_nested: Whether a call of a worker needs it.
-        """
+        """Creates the supervisor of a worker of functions."""
         interface = Interface(label, method_of(_nothing), {})
         actor = self.ids.new_id()
         definition = ActorDefinition(None, interface, options, demand.resources)
@@ -256,17 +217,8 @@ class ActorTable:
         self.attach(frame)
         del self.starter.attached[frame[0]]
 
-    def _router_of(self, supervisor: ActorSupervisor) -> CallRouter:
-        return CallRouter(
-            self.references,
-            self.objects,
-            self.clock,
-            supervisor.record,
-            supervisor.died,
-            supervisor.unavailable,
-            supervisor.idle,
-            self._find_router,
-        )
+    def _make_router(self, supervisor: ActorSupervisor) -> CallRouter:
+        return CallRouter(self, supervisor)
 
     def create_for(
         self, actor: ActorId, definition: ActorDefinition, maker: WorkerSession
@@ -278,7 +230,7 @@ class ActorTable:
         """
         if actor in self.by_id:
             raise ProtocolError(f"actor {actor.hex()} is made a second time")
-        self.refcount.add(actor, maker.number)
+        self.references.add(actor, maker.number)
         # Actors that workers of functions create live on after those.
         is_bound = maker.actor not in self.pool.workers.by_id
         if is_bound and not definition.options.is_detached:
@@ -315,12 +267,8 @@ class ActorTable:
         self.pool.workers.idle.make_room()
 
     def _give_back_references(self, session: WorkerSession) -> None:
-        unheld = self.refcount.forget(session.number)
+        unheld = self.references.forget(session.number)
         tear_down(session, *(partial(self._unheld, counted) for counted in unheld))
-
-    def _find_router(self, actor: ActorId) -> CallRouter | None:
-        supervisor = self.by_id.get(actor)
-        return None if supervisor is None else supervisor.router
 
     def _end_made(self, session: WorkerSession) -> None:
         for actor in self._made_by.pop(session.number, ()):
@@ -369,12 +317,12 @@ class ActorTable:
             self.actor_names.leave(supervisor.record)
         self._made_by.get(maker_of(actor), set()).discard(actor)
         if options.is_detached:
-            self.refcount.remove(actor, RUNTIME)
+            self.references.remove(actor, RUNTIME)
         self._forget_if_over(supervisor)
 
     def _forget_if_over(self, supervisor: ActorSupervisor) -> None:
         actor = supervisor.record.id
-        if supervisor.record.state is not ActorState.DEAD or self.refcount.is_held(
+        if supervisor.record.state is not ActorState.DEAD or self.references.is_held(
             actor
         ):
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import weakref
 from contextlib import suppress
@@ -12,6 +11,7 @@ from actorlib._options.function_options import FunctionOptions
 from actorlib._options.resources import CPU, GPU_MEMORY
 from actorlib._options.runtime_env import refuse_env
 from actorlib._owner.actors.placement import exclude_unfit
+from actorlib._owner.actors.worker_session import Phase
 from actorlib._owner.functions.task_queue import (
     MOST_SLOTS,
     FunctionCode,
@@ -21,7 +21,6 @@ from actorlib._owner.functions.task_queue import (
 from actorlib._owner.functions.task_slots import GroupSlots, MachineSlots
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.requests.untrusted import load_items
-from actorlib._owner.teardown import Phase
 from actorlib._scheduler.catalogue import Demand
 from actorlib._scheduler.explain import refusal
 from actorlib._wire.function_code import pickle_function
@@ -37,13 +36,12 @@ if TYPE_CHECKING:
 
     from actorlib._base.ids import CountedId
     from actorlib._options.function_options import FunctionSpec
+    from actorlib._owner.actors.actor_table import ActorTable
     from actorlib._owner.actors.worker_session import WorkerSession
     from actorlib._owner.functions.task_slots import Slots
     from actorlib._owner.functions.task_worker import CalledFunction, FunctionQueue
     from actorlib._owner.functions.task_workers import TaskWorkers
     from actorlib._owner.machine import LocalNode
-    from actorlib._owner.objects.refcount import BorrowedReferences
-    from actorlib._scheduler.scheduler import Scheduler
     from actorlib._wire.arguments import SendingEngine
 
 
@@ -56,16 +54,12 @@ class FunctionTable:
     """
 
     def __init__(
-        self,
-        workers: TaskWorkers,
-        references: BorrowedReferences,
-        machine: LocalNode,
-        scheduler: Scheduler,
+        self, workers: TaskWorkers, table: ActorTable, machine: LocalNode
     ) -> None:
         self._workers = workers
-        self._scheduler = scheduler
-        self._references = references
-        self._loop = asyncio.get_running_loop()
+        self._scheduler = table.scheduler
+        self._references = table.references
+        self._loop = table.loop
         self._machine = machine
         self._numbers = itertools.count(1)
         self.entries: weakref.WeakKeyDictionary[FunctionSpec, CalledFunction] = (

@@ -17,7 +17,7 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from actorlib._options.resources import CPU
-from actorlib._owner.calls.call_policy import Retries
+from actorlib._owner.calls.mailbox import Retries
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -296,12 +296,7 @@ class WorkerLoad:
         return ran, [task for task in tasks if task not in ran]
 
     def note_duration(self, number: int, seconds: float) -> None:
-        """Notes how long a function takes at present.
-
-        Args:
-            number: The number of the function.
-            seconds: The time of a call.
-        """
+        """Notes how long a function takes at present."""
         codes = (task.entry.code for task in self.tasks)
         code = next((code for code in codes if code.number == number), None)
         depth = prefetch_depth(seconds)

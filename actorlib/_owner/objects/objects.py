@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from actorlib._owner.actors.worker_session import WorkerSession
+    from actorlib._owner.calls.router import WorkerRoute
     from actorlib._owner.objects.refcount import BorrowedReferences
     from actorlib._shm.memory import Payload
 
@@ -62,15 +63,13 @@ class WorkerObject:
         answer: The answer that filled its ref, or None if there is none yet.
         waiting: The callbacks that wait for the answer.
         revoke: Cancels the call that it is the result of.
-        unsent: Counts the values that the actor has to send, including this one.
+        maker: The route to the worker, which counts the values that it has to send.
     """
 
-    def __init__(
-        self, revoke: Callable[[], None], unsent: UnsentResults | None
-    ) -> None:
-        self.unsent = unsent
-        if unsent is not None:
-            unsent.add()
+    def __init__(self, revoke: Callable[[], None], maker: WorkerRoute | None) -> None:
+        self.maker = maker
+        if maker is not None:
+            maker.add_unsent()
         self.answer: Frame | None = None
         self.waiting: list[Callable[[Frame], None]] = []
         self.revoke = revoke
@@ -171,17 +170,11 @@ class ObjectTable:
         self,
         object_id: ObjectId,
         revoke: Callable[[], None],
-        unsent: UnsentResults | None,
+        maker: WorkerRoute | None,
     ) -> None:
-        """Adds an object whose ref a worker is about to send.
-
-        Args:
-            object_id: Its id.
-            revoke: Cancels the call that it is the result of.
-            unsent: Counts the values that the worker has to send before it is idle.
-        """
+        """Adds an object whose ref a worker is about to send."""
         if object_id not in self._of_workers:
-            self._of_workers[object_id] = WorkerObject(revoke, unsent)
+            self._of_workers[object_id] = WorkerObject(revoke, maker)
 
     def keep(
         self,
@@ -240,8 +233,8 @@ class ObjectTable:
             return
         if entry.answer is not None:
             self._references.returned(entry.answer[-2] or (), OWNER)
-        elif entry.unsent is not None:
-            entry.unsent.remove()
+        elif entry.maker is not None:
+            entry.maker.remove_unsent()
 
     def on_worker_gone(self, session: WorkerSession) -> None:
         """Fails the objects whose values a worker has not sent."""
@@ -255,8 +248,8 @@ class ObjectTable:
 
     def _fill(self, entry: WorkerObject, answer: Frame) -> None:
         entry.answer = answer
-        if entry.unsent is not None:
-            entry.unsent.remove()
+        if entry.maker is not None:
+            entry.maker.remove_unsent()
         waiting, entry.waiting = entry.waiting, []
         tear_down(self, *(partial(then, answer) for then in waiting))
 
@@ -297,30 +290,6 @@ def _answer_of(engine: SendingEngine, ref: ObjectRef[Any]) -> Frame:
 
 def _failure(error: BaseException) -> Frame:
     return (FAILURE, 0, DIED, one_line(error), "", "", None, dump_exception(error))
-
-
-class UnsentResults:
-    """Counts the refs that an actor has sent, and whose values it has not sent yet.
-
-    Args:
-        when_empty: Called when none is left.
-    """
-
-    def __init__(self, when_empty: Callable[[], None]) -> None:
-        self._when_empty = when_empty
-        self._count = 0
-
-    def __bool__(self) -> bool:
-        return self._count > 0
-
-    def add(self) -> None:
-        self._count += 1
-
-    def remove(self) -> None:
-        """Discounts a ref whose value was sent or is not needed."""
-        self._count -= 1
-        if not self._count:
-            self._when_empty()
 
 
 def _nbytes_of(payload: Payload) -> int:

@@ -137,12 +137,7 @@ class ObjectStore:
         session.sharing.send_setup(sock, slot)
 
     def call_cells(self, prefix: bytes, count: int = CELLS) -> Sequence[int]:
-        """Returns the first cells for the calls of a process; empty if it has none.
-
-        Args:
-            prefix: The prefix of the ids that the process makes.
-            count: The number of cells.
-        """
+        """Returns the first cells for the calls of a process; empty if it has none."""
         slot, budget = self._slots.get(prefix), self.memory.budget
         if slot is not None and budget is not None:
             return budget.call_cells_of(slot, count)

@@ -133,7 +133,7 @@ class StoredObjects:
 
     def _holders(self, counted: CountedId) -> dict[str, int]:
         holders: Counter[str] = Counter()
-        for holder, count in self._table.refcount.holders(counted).items():
+        for holder, count in self._table.references.holders(counted).items():
             holders[self._title(holder)] += count
         return dict(holders)
 
@@ -145,7 +145,7 @@ class StoredObjects:
         return title
 
     def _title_of_worker(self, session: int) -> str:
-        actor = self._table.refcount.who(session)
+        actor = self._table.references.who(session)
         supervisor = self._table.by_id.get(ActorId(actor)) if actor else None
         if supervisor is None:
             title = None if self._clients is None else self._clients.title(session)

@@ -82,12 +82,7 @@ class ClientSession(WorkerSession):
 
 
 class Clients:
-    """Keeps the clients of one runtime.
-
-    Args:
-        table: The actors of the runtime, and what they share.
-        context: The runtime context of the owner's own code.
-    """
+    """Keeps the clients of one runtime."""
 
     def __init__(self, table: ActorTable, context: RuntimeContext) -> None:
         self._table = table
@@ -104,7 +99,7 @@ class Clients:
         """
         table = self._table
         session = ClientSession(
-            table.sessions,
+            table.starter,
             table.ids.new_id(),  # of no actor
             ClientProcess(table.loop, sock, pid),
             _NoAnswers(),

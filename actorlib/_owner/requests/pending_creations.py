@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import Interface
 from actorlib._owner.actors.actor_record import ActorDefinition, EncodedArguments
+from actorlib._owner.actors.worker_session import Phase
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.requests.untrusted import load_items
-from actorlib._owner.teardown import Phase
 from actorlib._wire.errors import exception_of
 from actorlib._wire.function_code import ClassDefinition
 from actorlib._wire.messages import DIED, RESULT
@@ -34,12 +34,7 @@ if TYPE_CHECKING:
 
 
 class PendingCreations:
-    """Creates the actors of workers before their arguments have arrived.
-
-    Args:
-        engine: Holds the references that classes capture.
-        table: The actors.
-    """
+    """Creates the actors of workers before their arguments have arrived."""
 
     def __init__(self, engine: SendingEngine, table: ActorTable) -> None:
         self._engine = engine

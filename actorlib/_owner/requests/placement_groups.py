@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 
 
 class GroupOperations(PlacementGroups):
-    """The operations on groups for the owner's own code, on any thread.
-
-    Args:
-        table: The actors of the runtime, and the state that they share.
-        portal: Calls functions on the owner's loop.
-        check: Raises if the runtime does not accept work now.
-    """
+    """The operations on groups for the owner's own code, on any thread."""
 
     def __init__(
         self, table: ActorTable, portal: RuntimePortal, check: Callable[[], None]

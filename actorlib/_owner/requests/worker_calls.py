@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, final
 
 from actorlib._base.ids import LINKED
 from actorlib._futures.flow_control import UNREAD
-from actorlib._owner.calls.deadlines import Clock, Timed, Timekeeper
-from actorlib._owner.calls.response_target import IS_CANCELLED
+from actorlib._owner.actors.worker_session import Phase
+from actorlib._owner.calls.response_target import IS_CANCELLED, Clock, Timed, Timekeeper
 from actorlib._owner.objects.refcount import OWNER
-from actorlib._owner.teardown import Phase, tear_down
+from actorlib._owner.teardown import tear_down
 from actorlib._wire.arguments import PickledHandle
 from actorlib._wire.call_headers import late_error
 from actorlib._wire.errors import dump_exception
@@ -48,10 +48,6 @@ class WorkerCalls:
     """Keeps the unanswered calls of all workers.
 
     The key of a call is the number of its worker's session and its own number there.
-
-    Args:
-        references: Counts the borrowed references of answers.
-        clock: The clock of deadlines.
 
     Attributes:
         streams: The streams that workers may still acknowledge.

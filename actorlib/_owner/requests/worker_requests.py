@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._base.ids import LINKED
 from actorlib._base.log import warn
+from actorlib._owner.actors.worker_session import Phase
 from actorlib._owner.calls.response_target import IS_CANCELLED
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.requests.deadlocks import Deadlocks
@@ -24,7 +25,6 @@ from actorlib._owner.requests.worker_calls import (
     WorkerStream,
     answer_when,
 )
-from actorlib._owner.teardown import Phase
 from actorlib._wire.messages import (
     AWAIT,
     BLOCKED,
@@ -103,8 +103,8 @@ class WorkerRequests:
         table: ActorTable,
         lists: Mapping[str, Callable[[], object]],
     ) -> None:
-        table.sessions.serve = self.serve
-        table.sessions.cancel_children = self.cancel_children
+        table.starter.serve = self.serve
+        table.starter.cancel_children = self.cancel_children
         find = self._find_actor = table.by_id.get
         self._table = table
         self._lists = lists
@@ -375,8 +375,8 @@ class WorkerRequests:
         self._references.arrived((name,), session.number)
         revoke = partial(self._cancel_announced, session, call)
         supervisor = self._find_actor(session.actor)
-        unsent = supervisor.route.unsent if supervisor is not None else None
-        self._table.objects.expect(name, revoke, unsent)
+        maker = None if supervisor is None else supervisor.route
+        self._table.objects.expect(name, revoke, maker)
         session.cleanup.add(Phase.ANSWERS, self._table.objects.on_worker_gone)
 
     def _get_object(self, session: WorkerSession, call: int, name: ObjectId) -> None:
