@@ -169,7 +169,7 @@ class LocalNode:
         if of_launcher is None:
             return {}, {}
         environ = self.host.environ
-        own = variables_of(options.runtime_env, environ)
+        own = _own_variables(options, environ)
         # A copy of the environment takes as long as the rest of a placement's options.
         combined = {**environ, **own} if own else environ
         hide = options.accelerators != "inherit"
@@ -204,7 +204,7 @@ class LocalNode:
 
         ``environ`` is the environment of this process.
         """
-        own = variables_of(options.runtime_env, environ)
+        own = _own_variables(options, environ)
         return self.enforcement.shown(
             lease, options, {**environ, **own} if own else environ
         )
@@ -218,7 +218,7 @@ class LocalNode:
         """
         if self.is_shared:
             return None
-        own = variables_of(options.runtime_env, environ)
+        own = _own_variables(options, environ)
         # Hiding other families does not change the variables of the granted ones.
         variables = environment(lease, self.inventory, hide=False, environ=environ)
         grant = self.enforcement.grant(lease, options)
@@ -265,7 +265,9 @@ class LocalNode:
         self, lease: Lease, options: ActorOptions
     ) -> dict[str, list[int | str]]:
         """Returns the ids of a lease's devices by kind, as users see them."""
-        own = variables_of(options.runtime_env, self.host.environ)
+        if not (lease.shares or options.runtime_env):
+            return {kind: [] for kind in self.inventory.devices}
+        own = _own_variables(options, self.host.environ)
         return accelerator_ids(lease, self.inventory, own)
 
     def is_memory_short(self) -> bool:
@@ -328,6 +330,12 @@ class LocalNode:
             steps.callback(self._claims.release)
             steps.push_async_callback(self.enforcement.aclose)
             steps.push_async_callback(self._launcher.aclose)
+
+
+def _own_variables(options: ActorOptions, environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that the user has set for a worker."""
+    env = options.runtime_env
+    return variables_of(env, environ) if env else {}
 
 
 def _detect(
