@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._base.ids import LINKED
 from actorlib._owner.calls.link_callers import LinkCallers
-from actorlib._owner.objects.refcount import OWNER
+from actorlib._owner.objects.refcount import OWNER, UnsentResults
 from actorlib._wire.messages import LINK_CLOSE, LINK_LOST, RESULT
 from actorlib._wire.peer_socket import method_number
 
@@ -57,18 +57,8 @@ class Actor:
     def __init__(self) -> None:
         self.told: list[Frame] = []
         self.loans: Any = Counted()
-        self.unsent = 0
-        route: Any = self
-        self.callers = LinkCallers(self.loans, route)
-
-    def tell(self, frame: Frame) -> None:
-        self.told.append(frame)
-
-    def add_unsent(self) -> None:
-        self.unsent += 1
-
-    def remove_unsent(self) -> None:
-        self.unsent -= 1
+        self.unsent = UnsentResults(lambda: None)
+        self.callers = LinkCallers(self.loans, self.unsent, self.told.append)
 
 
 def test_answer_when_it_has_loans_then_they_are_the_callers() -> None:

@@ -90,17 +90,15 @@ class Called:
         objects = ObjectTable(engine, b"", self.loans)
         clock = Clock(loop)
         self.idle: list[bool] = []
-        table: Any = SimpleNamespace(
-            references=self.loans, objects=objects, clock=clock, by_id={}
+        self.router = CallRouter(
+            self.loans,
+            objects,
+            clock,
+            record_of(cls or Plain, **options),
+            died,
+            died,
+            lambda: self.idle.append(True),
         )
-        supervisor: Any = SimpleNamespace(
-            record=record_of(cls or Plain, **options),
-            ended=loop.create_future(),
-            died=died,
-            unavailable=died,
-            idle=lambda: self.idle.append(True),
-        )
-        self.router = CallRouter(table, supervisor)
         self.channel: Any = Sent()
         self.open(1)
         self.ref: ObjectRef[Any] = ObjectRef(loop=loop)

@@ -33,10 +33,11 @@ from actorlib._owner.actors.actor_record import (
 from actorlib._owner.actors.names import UNHELD, ActorNames
 from actorlib._owner.actors.placement import ActorPlacer
 from actorlib._owner.actors.supervisor import ActorSupervisor
-from actorlib._owner.actors.worker_session import Phase, WorkerStarter
+from actorlib._owner.actors.worker_session import Phase, SessionTable
 from actorlib._owner.calls.response_target import Clock
 from actorlib._owner.calls.router import CallRouter, WorkerRoute
 from actorlib._owner.functions.task_pool import TaskPool
+from actorlib._owner.machine import WorkerStarter
 from actorlib._owner.objects.objects import ObjectTable
 from actorlib._owner.objects.refcount import OWNER, RUNTIME, BorrowedReferences
 from actorlib._owner.objects.shared_memory import ObjectStore, settings_of
@@ -73,7 +74,8 @@ class ActorTable:
         scheduler: Grants leases of the machine.
         groups: The placement groups.
         pool: Runs the calls of functions.
-        starter: Starts workers, and opens their sessions.
+        sessions: The sessions of workers and clients.
+        starter: Starts workers.
         inquiries: Asks workers for what only they know.
         actor_names: The names of actors.
         objects: The objects of refs inside of values.
@@ -111,13 +113,29 @@ class ActorTable:
         self.groups = self.scheduler.groups
         machine.enforcement.find_worker = self._find_worker
         self.placer = ActorPlacer(self.scheduler, self._enforcement)
-        self.pool = TaskPool(self, machine)
+        self.pool = TaskPool(
+            machine,
+            self.scheduler,
+            self.references,
+            self.objects,
+            self.clock,
+            self.create_worker,
+            may_prefetch=self.object_store.memory.budget is not None,
+        )
         self.inquiries = Inquiries(self.loop)
-        cleanup = {
-            self._give_back_references: Phase.REFERENCES,
-            self.object_store.on_worker_gone: Phase.MEMORY,
-        }
-        self.starter = WorkerStarter(self, machine, options, cleanup)
+        self.sessions = SessionTable(
+            self.loop,
+            self.ids,
+            self.references,
+            self.object_store.memory,
+            {
+                self._give_back_references: Phase.REFERENCES,
+                self.object_store.on_worker_gone: Phase.MEMORY,
+            },
+        )
+        self.starter = WorkerStarter(
+            self.sessions, machine, options, self.object_store, self.by_id.get
+        )
 
     def __iter__(self) -> Iterator[ActorSupervisor]:
         return iter(list(self.by_id.values()))
@@ -158,7 +176,7 @@ class ActorTable:
             definition,
             self.placer.open(record),
             self.starter,
-            make_route or self._make_router,
+            make_route or self._router_of,
             self._on_dead,
         )
         if self.watch is not None:
@@ -217,8 +235,17 @@ class ActorTable:
         self.attach(frame)
         del self.starter.attached[frame[0]]
 
-    def _make_router(self, supervisor: ActorSupervisor) -> CallRouter:
-        return CallRouter(self, supervisor)
+    def _router_of(self, supervisor: ActorSupervisor) -> CallRouter:
+        return CallRouter(
+            self.references,
+            self.objects,
+            self.clock,
+            supervisor.record,
+            supervisor.died,
+            supervisor.unavailable,
+            supervisor.idle,
+            self._find_router,
+        )
 
     def create_for(
         self, actor: ActorId, definition: ActorDefinition, maker: WorkerSession
@@ -269,6 +296,10 @@ class ActorTable:
     def _give_back_references(self, session: WorkerSession) -> None:
         unheld = self.references.forget(session.number)
         tear_down(session, *(partial(self._unheld, counted) for counted in unheld))
+
+    def _find_router(self, actor: ActorId) -> CallRouter | None:
+        supervisor = self.by_id.get(actor)
+        return None if supervisor is None else supervisor.router
 
     def _end_made(self, session: WorkerSession) -> None:
         for actor in self._made_by.pop(session.number, ()):

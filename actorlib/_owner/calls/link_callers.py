@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from actorlib._owner.actors.worker_session import WorkerSession
-    from actorlib._owner.calls.router import WorkerRoute
-    from actorlib._owner.objects.refcount import BorrowedReferences
+    from actorlib._owner.objects.refcount import BorrowedReferences, UnsentResults
 
 
 @final
@@ -32,9 +31,15 @@ class LinkCallers:
         ran: The method that ran when the process ended, if it was called over a link.
     """
 
-    def __init__(self, references: BorrowedReferences, route: WorkerRoute) -> None:
+    def __init__(
+        self,
+        references: BorrowedReferences,
+        unsent: UnsentResults,
+        send: Callable[[Frame], None],
+    ) -> None:
         self._references = references
-        self._route = route
+        self._unsent = unsent
+        self._send = send
         self._sessions: dict[int, WorkerSession] = {}
         self._number = 0
         self._has_parted = True
@@ -75,8 +80,8 @@ class LinkCallers:
             return True
         if not self._is_parting:
             self._is_parting = True
-            self._route.add_unsent()
-            self._route.tell((LINK_CLOSE, 0))
+            self._unsent.add()
+            self._send((LINK_CLOSE, 0))
         return False
 
     def parted(self) -> None:
@@ -109,7 +114,7 @@ class LinkCallers:
     def _stop_parting(self) -> None:
         if self._is_parting:
             self._is_parting = False
-            self._route.remove_unsent()
+            self._unsent.remove()
 
     def _living(self) -> dict[int, WorkerSession]:
         return {

@@ -36,7 +36,7 @@ from actorlib._owner.calls.response_target import (
     give_error,
     retries_after,
 )
-from actorlib._owner.objects.refcount import OWNER, passing
+from actorlib._owner.objects.refcount import OWNER, UnsentResults, passing
 from actorlib._owner.teardown import tear_down
 from actorlib._shm.running_calls import MARK, read_begun
 from actorlib._wire.codec import pack
@@ -60,12 +60,13 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from actorlib._base.ids import CountedId
+    from actorlib._base.ids import ActorId, CountedId
     from actorlib._futures.object_ref import KeptValue
-    from actorlib._owner.actors.actor_table import ActorTable
-    from actorlib._owner.actors.supervisor import ActorSupervisor
+    from actorlib._owner.actors.actor_record import ActorRecord
     from actorlib._owner.actors.worker_session import CancelChildren, WorkerSession
     from actorlib._owner.calls.call_table import UnderWay
+    from actorlib._owner.calls.response_target import Clock
+    from actorlib._owner.objects.objects import ObjectTable
     from actorlib._owner.objects.refcount import BorrowedReferences
     from actorlib._shm.memory import Payload
     from actorlib._wire.async_channel import AsyncChannel
@@ -84,23 +85,30 @@ class WorkerRoute(ABC):
     A ``CallRouter`` has the calls of an actor. A ``TaskWorker`` has some of the calls
     of functions, which belong to the pool.
 
+    Args:
+        record: The record of its actor.
+        loop: The owner's loop.
+        when_idle: Called when the worker has sent all values that it has to send.
+
     Attributes:
-        supervisor: Starts and ends the worker.
         channel: The pipe to the worker; None while it takes no calls.
-        unsent: The number of refs that it has sent and whose values it has not sent
-            yet. It is not idle before.
+        unsent: The refs that it has sent and whose values it has not sent yet.
         is_closed: Whether new calls are refused.
     """
 
     _cancel_children: CancelChildren | None = None
 
-    def __init__(self, supervisor: ActorSupervisor) -> None:
-        self.supervisor = supervisor
-        self._record = supervisor.record
-        self._loop = supervisor.ended.get_loop()
+    def __init__(
+        self,
+        record: ActorRecord,
+        loop: asyncio.AbstractEventLoop,
+        when_idle: Callable[[], None],
+    ) -> None:
+        self._record = record
+        self._loop = loop
         self._is_waking = False
         self.channel: AsyncChannel | None = None
-        self.unsent = 0
+        self.unsent = UnsentResults(when_idle)
         self.is_closed = False
         self._session = OWNER
 
@@ -152,16 +160,6 @@ class WorkerRoute(ABC):
     def drain(self) -> None:
         """Refuses new calls and retries, as the worker was asked to end."""
         self.close()
-
-    def add_unsent(self) -> None:
-        """Counts a ref that the worker has sent, and whose value it will send."""
-        self.unsent += 1
-
-    def remove_unsent(self) -> None:
-        """Discounts a ref whose value was sent or is not needed."""
-        self.unsent -= 1
-        if not self.unsent:
-            self.supervisor.idle()
 
     # Answers of the worker.
 
@@ -228,21 +226,41 @@ class WorkerRoute(ABC):
 class CallRouter(UnansweredCalls[str], WorkerRoute):
     """Routes the calls of one actor.
 
+    Args:
+        references: Counts the borrowed references in arguments and results.
+        objects: Names the objects of refs that are sent inside of values.
+        clock: Watches the deadlines.
+        record: The record of the actor.
+        died: Makes the error of a call that gets no answer.
+        unavailable: Makes the error of a call that is lost while the actor restarts.
+        idle: Called when the last unanswered call was answered.
+        find_router: Returns the router of another actor; None if that is unknown.
+
     Attributes:
         notes_calls: Whether the worker notes which calls run, if it was asked to.
     """
 
-    def __init__(self, table: ActorTable, supervisor: ActorSupervisor) -> None:
+    def __init__(
+        self,
+        references: BorrowedReferences,
+        objects: ObjectTable,
+        clock: Clock,
+        record: ActorRecord,
+        died: Callable[[], BaseException],
+        unavailable: Callable[[], BaseException],
+        idle: Callable[[], None],
+        find_router: Callable[[ActorId], CallRouter | None] = lambda _: None,
+    ) -> None:
         self._mailbox: Mailbox[ResponseTarget] = Mailbox()
-        super().__init__(self._mailbox.calls, table.clock, table.objects)
-        WorkerRoute.__init__(self, supervisor)
-        self._supervisors = table.by_id
-        self._references = table.references
-        self._died = supervisor.died
-        self._unavailable = supervisor.unavailable
-        self._idle = supervisor.idle  # called when no call is left
+        super().__init__(self._mailbox.calls, clock, objects)
+        WorkerRoute.__init__(self, record, clock.loop, self._report_idle)
+        self._find_router = find_router
+        self._references = references
+        self._died = died
+        self._unavailable = unavailable
+        self._idle = idle
         # The terms of a call without headers.
-        self._usual_terms = CallTerms(None, retries_of(self._record.options))
+        self._usual_terms = CallTerms(None, retries_of(record.options))
         # The channel while each call is sent at once and only once; None while a call
         # may have to be kept or refused. So one check recognizes the usual call.
         self._usual_channel: AsyncChannel | None = None
@@ -256,7 +274,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
     def callers(self) -> LinkCallers:
         """The workers that call it over links; most actors have none."""
         if self._callers is None:
-            self._callers = LinkCallers(self._references, self)
+            self._callers = LinkCallers(self._references, self.unsent, self.tell)
         return self._callers
 
     @property
@@ -647,10 +665,9 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         if call.mover is None or reader is None or _has_items(reader):
             return
         actor = call.mover()
-        supervisor = None if actor is None else self._supervisors.get(actor)
-        if supervisor is None or supervisor is self.supervisor:
+        router = None if actor is None else self._find_router(actor)
+        if router is None or router is self:
             return
-        router = supervisor.router
         timed = self._timed.get(number)
         deadline = None if timed is None else timed.deadline
         frame = call.frame

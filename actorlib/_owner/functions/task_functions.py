@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import weakref
 from contextlib import suppress
@@ -36,12 +37,13 @@ if TYPE_CHECKING:
 
     from actorlib._base.ids import CountedId
     from actorlib._options.function_options import FunctionSpec
-    from actorlib._owner.actors.actor_table import ActorTable
     from actorlib._owner.actors.worker_session import WorkerSession
     from actorlib._owner.functions.task_slots import Slots
     from actorlib._owner.functions.task_worker import CalledFunction, FunctionQueue
     from actorlib._owner.functions.task_workers import TaskWorkers
     from actorlib._owner.machine import LocalNode
+    from actorlib._owner.objects.refcount import BorrowedReferences
+    from actorlib._scheduler.scheduler import Scheduler
     from actorlib._wire.arguments import SendingEngine
 
 
@@ -54,12 +56,16 @@ class FunctionTable:
     """
 
     def __init__(
-        self, workers: TaskWorkers, table: ActorTable, machine: LocalNode
+        self,
+        workers: TaskWorkers,
+        references: BorrowedReferences,
+        machine: LocalNode,
+        scheduler: Scheduler,
     ) -> None:
         self._workers = workers
-        self._scheduler = table.scheduler
-        self._references = table.references
-        self._loop = table.loop
+        self._scheduler = scheduler
+        self._references = references
+        self._loop = asyncio.get_running_loop()
         self._machine = machine
         self._numbers = itertools.count(1)
         self.entries: weakref.WeakKeyDictionary[FunctionSpec, CalledFunction] = (

@@ -7,7 +7,8 @@ never been sent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from actorlib._futures.object_ref import ObjectRef
 from actorlib._owner.actors.exit_reason import ended_for
@@ -21,6 +22,7 @@ from actorlib._owner.calls.response_target import (
 from actorlib._owner.calls.router import give_item
 from actorlib._owner.functions.task_functions import FunctionTable
 from actorlib._owner.functions.task_queue import Task, retries_after_end
+from actorlib._owner.functions.task_worker import TaskWorker
 from actorlib._owner.functions.task_workers import TaskWorkers
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._wire.errors import load_result
@@ -36,19 +38,18 @@ from actorlib._wire.serialization import encode
 from actorlib.exceptions import Exit, TaskPlacementGroupRemoved, WorkerCrashedError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from actorlib._base.ids import CountedId
-    from actorlib._owner.actors.actor_table import ActorTable
+    from actorlib._owner.actors.supervisor import ActorSupervisor
     from actorlib._owner.calls.call_table import UnderWay
-    from actorlib._owner.calls.response_target import ResponseTarget
-    from actorlib._owner.functions.task_worker import (
-        CalledFunction,
-        FunctionCall,
-        TaskWorker,
-    )
+    from actorlib._owner.calls.response_target import Clock, ResponseTarget
+    from actorlib._owner.functions.task_worker import CalledFunction, FunctionCall
     from actorlib._owner.machine import LocalNode
+    from actorlib._owner.objects.objects import ObjectTable
+    from actorlib._owner.objects.refcount import BorrowedReferences
     from actorlib._rows.snapshot import CallState
+    from actorlib._scheduler.scheduler import Scheduler
     from actorlib._shm.memory import Payload
 
 _NO_CALL: Final = None, None, None
@@ -57,23 +58,40 @@ _NO_CALL: Final = None, None, None
 class TaskPool(UnansweredCalls["FunctionCall"]):
     """Runs the functions of a runtime; owns the results of their calls.
 
+    Workers may have several calls at once if ``may_prefetch``: then a worker that ended
+    can tell which call it ran.
+
     Attributes:
-        references: Counts the references in arguments and results.
         functions: The functions that were called.
         workers: The workers that run them.
     """
 
-    def __init__(self, table: ActorTable, machine: LocalNode) -> None:
-        super().__init__(CallTable(), table.clock, table.objects)
-        # Workers have several calls at once only where a worker that has ended can
-        # tell which call it ran.
-        self._may_prefetch = table.object_store.memory.budget is not None
-        self.references = table.references
-        self.workers = TaskWorkers(self, table, machine)
-        self.functions = FunctionTable(self.workers, table, machine)
+    def __init__(
+        self,
+        machine: LocalNode,
+        scheduler: Scheduler,
+        references: BorrowedReferences,
+        objects: ObjectTable,
+        clock: Clock,
+        create_worker: Callable[..., ActorSupervisor],
+        *,
+        may_prefetch: bool,
+    ) -> None:
+        super().__init__(CallTable(), clock, objects)
+        self._may_prefetch = may_prefetch
+        self.references = references
+        self.workers = TaskWorkers(
+            create_worker,
+            machine,
+            scheduler,
+            partial(_PooledWorker, self),
+            self.refuse,
+            self.worker_lost,
+        )
+        self.functions = FunctionTable(self.workers, references, machine, scheduler)
         self._posted = self.calls.posted
         self._closed_for = ""
-        self.wait = table.objects.wait
+        self.wait = objects.wait
 
     # Calls.
 
@@ -310,6 +328,23 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         self._timekeeper.keep(lambda _: False)
         for task in self.workers.close():
             self.refuse(task, self._cancelled_error(task.entry))
+
+
+class _PooledWorker(TaskWorker):
+    """Passes the answers of a worker to the pool; see WorkerRoute."""
+
+    def __init__(self, pool: TaskPool, *args: Any) -> None:
+        super().__init__(pool.references, *args)
+        self._pool = pool
+
+    def settle(self, frame: Frame) -> None:
+        self._pool.settle(self, frame)
+
+    def settle_scalar(self, number: int, value: object) -> None:
+        self._pool.settle_scalar(self, number, value)
+
+    def item(self, frame: Frame) -> None:
+        self._pool.item(self, frame)
 
 
 def _lost_error(task: FunctionCall, worker: TaskWorker, how: Exit) -> Exception:

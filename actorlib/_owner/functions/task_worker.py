@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from actorlib._owner.actors.supervisor import ActorSupervisor
     from actorlib._owner.actors.worker_session import WorkerSession
-    from actorlib._owner.functions.task_pool import TaskPool
     from actorlib._owner.functions.task_queue import FunctionCode
     from actorlib._owner.functions.task_slots import PendingLease
     from actorlib._owner.machine import LocalNode
+    from actorlib._owner.objects.refcount import BorrowedReferences
     from actorlib._wire.async_channel import AsyncChannel
     from actorlib._wire.messages import Frame
     from actorlib.accelerators.base import Lease
@@ -50,10 +50,14 @@ _SWEEP = 1.0
 
 
 class TaskWorker(WorkerLoad, WorkerRoute):
-    """One worker of functions, and the calls that it has; the pool gets its answers.
+    """One worker of functions, and the calls that it has.
+
+    Its answers are for the pool, which implements the abstract methods of
+    ``WorkerRoute``.
 
     Attributes:
         queue: The queue whose calls it runs.
+        supervisor: Starts and ends its process.
         tasks: The calls that it has; see ``WorkerLoad``.
         lease: The lease of the call that runs, if its queue grants leases.
         wait_number: The number of its call's wait, in the worker.
@@ -69,13 +73,17 @@ class TaskWorker(WorkerLoad, WorkerRoute):
     tasks: dict[FunctionCall, None]
 
     def __init__(
-        self, pool: TaskPool, queue: FunctionQueue, supervisor: ActorSupervisor
+        self,
+        references: BorrowedReferences,
+        queue: FunctionQueue,
+        supervisor: ActorSupervisor,
     ) -> None:
         super().__init__(runs_all=queue.concurrency is not None)
-        WorkerRoute.__init__(self, supervisor)
+        loop = supervisor.ended.get_loop()
+        WorkerRoute.__init__(self, supervisor.record, loop, supervisor.idle)
         self.queue = queue
-        self._pool = pool
-        self._references = pool.references
+        self.supervisor = supervisor
+        self._references = references
         self.lease: Lease | None = None
         self.wait_number = 0
         self.pending_cpus: PendingLease | None = None
@@ -134,15 +142,6 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         payload = encode_call((code.method, PickledFunction(code.source)), {})
         borrowed = code.borrowed or None
         channel.send((CALL, NO_CALL, ADD_FUNCTION, borrowed, payload))
-
-    def settle(self, frame: Frame) -> None:
-        self._pool.settle(self, frame)
-
-    def settle_scalar(self, number: int, value: object) -> None:
-        self._pool.settle_scalar(self, number, value)
-
-    def item(self, frame: Frame) -> None:
-        self._pool.item(self, frame)
 
     def opened(self, session: WorkerSession) -> None:
         """Sends the calls that were assigned meanwhile."""

@@ -24,11 +24,7 @@ from typing import TYPE_CHECKING
 from actorlib._base.log import warn
 from actorlib._options.resources import CPU, MEMORY
 from actorlib._owner.actors.actor_record import EncodedArguments
-from actorlib._owner.functions.task_worker import (
-    IdleWorkers,
-    StuckCallMonitor,
-    TaskWorker,
-)
+from actorlib._owner.functions.task_worker import IdleWorkers, StuckCallMonitor
 from actorlib._rows.snapshot import WorkerGroupInfo
 from actorlib._scheduler.request import described
 from actorlib._wire.messages import RESUME, RETURN_UNSTARTED
@@ -36,15 +32,19 @@ from actorlib._wire.serialization import encode_call
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from actorlib._base.ids import ActorId
-    from actorlib._owner.actors.actor_table import ActorTable
     from actorlib._owner.actors.supervisor import ActorSupervisor
-    from actorlib._owner.functions.task_pool import TaskPool
     from actorlib._owner.functions.task_queue import Backlog
     from actorlib._owner.functions.task_slots import PendingLease
-    from actorlib._owner.functions.task_worker import FunctionCall, FunctionQueue
+    from actorlib._owner.functions.task_worker import (
+        FunctionCall,
+        FunctionQueue,
+        TaskWorker,
+    )
     from actorlib._owner.machine import LocalNode
+    from actorlib._scheduler.scheduler import Scheduler
     from actorlib.accelerators.base import Lease
 
 START_RETRY_PAUSE = 1.0
@@ -56,27 +56,45 @@ _NOTHING = encode_call((), {})
 class TaskWorkers:
     """Starts and ends the workers of every queue of functions, and sends calls to them.
 
+    Args:
+        create_worker: Creates the supervisor of a worker.
+        machine: Where workers run.
+        scheduler: Grants the slots that queues wait for.
+        new_worker: Creates the TaskWorker of a supervisor.
+        refuse: Fails a call that no worker will run.
+        on_lost: Queues the calls of an ended worker again, or fails them.
+
     Attributes:
         queues: The queues, by the requests of their calls.
         by_id: The workers.
         idle: The idle workers.
     """
 
-    def __init__(self, pool: TaskPool, table: ActorTable, machine: LocalNode) -> None:
+    def __init__(
+        self,
+        create_worker: Callable[..., ActorSupervisor],
+        machine: LocalNode,
+        scheduler: Scheduler,
+        new_worker: Callable[[FunctionQueue, ActorSupervisor], TaskWorker],
+        refuse: Callable[[FunctionCall, BaseException], None],
+        on_lost: Callable[[TaskWorker], None],
+    ) -> None:
         self.by_id: dict[ActorId, TaskWorker] = {}
-        self._pool = pool
-        self._create_worker = table.create_worker
-        self._long_waits = table.scheduler.long_waits
+        self._make_worker = new_worker
+        self._refuse = refuse
+        self._on_lost = on_lost
+        self._create_worker = create_worker
+        self._long_waits = scheduler.long_waits
         self._machine = machine
-        self._loop = table.loop
+        self._loop = scheduler.loop
         self._parallel = machine.parallel
-        self.idle = IdleWorkers(table.loop, machine, self._dismiss)
+        self.idle = IdleWorkers(scheduler.loop, machine, self._dismiss)
         self.queues: weakref.WeakValueDictionary[tuple[object, ...], FunctionQueue] = (
             weakref.WeakValueDictionary()
         )
         self._starting = 0
         self._start_retries: dict[FunctionQueue, asyncio.TimerHandle] = {}
-        self._stuck_calls = StuckCallMonitor(table.loop, self.by_id.values())
+        self._stuck_calls = StuckCallMonitor(scheduler.loop, self.by_id.values())
 
     # Calls.
 
@@ -152,7 +170,7 @@ class TaskWorkers:
         error = queue.slots.error()
         if error is not None:
             for task in self._give_up(queue):
-                self._pool.refuse(task, type(error)(str(error)))
+                self._refuse(task, type(error)(str(error)))
 
     def _next_worker(
         self, queue: FunctionQueue, task: FunctionCall
@@ -341,7 +359,7 @@ class TaskWorkers:
     def _new_worker(
         self, queue: FunctionQueue, supervisor: ActorSupervisor
     ) -> TaskWorker:
-        worker = TaskWorker(self._pool, queue, supervisor)
+        worker = self._make_worker(queue, supervisor)
         self.by_id[supervisor.record.id] = worker
         return worker
 
@@ -402,7 +420,7 @@ class TaskWorkers:
         self._end_wait(worker)
         self._leave_slot(worker)
         self.idle.remove(worker)
-        self._pool.worker_lost(worker)
+        self._on_lost(worker)
         self._feed_all()
 
     def _dismiss(self, worker: TaskWorker, why: str) -> None:

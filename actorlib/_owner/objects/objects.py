@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from actorlib._owner.actors.worker_session import WorkerSession
-    from actorlib._owner.calls.router import WorkerRoute
-    from actorlib._owner.objects.refcount import BorrowedReferences
+    from actorlib._owner.objects.refcount import BorrowedReferences, UnsentResults
     from actorlib._shm.memory import Payload
 
 
@@ -63,13 +62,15 @@ class WorkerObject:
         answer: The answer that filled its ref, or None if there is none yet.
         waiting: The callbacks that wait for the answer.
         revoke: Cancels the call that it is the result of.
-        maker: The route to the worker, which counts the values that it has to send.
+        unsent: Counts the values that the actor has to send, including this one.
     """
 
-    def __init__(self, revoke: Callable[[], None], maker: WorkerRoute | None) -> None:
-        self.maker = maker
-        if maker is not None:
-            maker.add_unsent()
+    def __init__(
+        self, revoke: Callable[[], None], unsent: UnsentResults | None
+    ) -> None:
+        self.unsent = unsent
+        if unsent is not None:
+            unsent.add()
         self.answer: Frame | None = None
         self.waiting: list[Callable[[Frame], None]] = []
         self.revoke = revoke
@@ -170,11 +171,11 @@ class ObjectTable:
         self,
         object_id: ObjectId,
         revoke: Callable[[], None],
-        maker: WorkerRoute | None,
+        unsent: UnsentResults | None,
     ) -> None:
         """Adds an object whose ref a worker is about to send."""
         if object_id not in self._of_workers:
-            self._of_workers[object_id] = WorkerObject(revoke, maker)
+            self._of_workers[object_id] = WorkerObject(revoke, unsent)
 
     def keep(
         self,
@@ -233,8 +234,8 @@ class ObjectTable:
             return
         if entry.answer is not None:
             self._references.returned(entry.answer[-2] or (), OWNER)
-        elif entry.maker is not None:
-            entry.maker.remove_unsent()
+        elif entry.unsent is not None:
+            entry.unsent.remove()
 
     def on_worker_gone(self, session: WorkerSession) -> None:
         """Fails the objects whose values a worker has not sent."""
@@ -248,8 +249,8 @@ class ObjectTable:
 
     def _fill(self, entry: WorkerObject, answer: Frame) -> None:
         entry.answer = answer
-        if entry.maker is not None:
-            entry.maker.remove_unsent()
+        if entry.unsent is not None:
+            entry.unsent.remove()
         waiting, entry.waiting = entry.waiting, []
         tear_down(self, *(partial(then, answer) for then in waiting))
 

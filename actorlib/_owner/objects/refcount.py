@@ -173,6 +173,30 @@ class BorrowedReferences(RefCount):
                 self._on_unheld(counted)
 
 
+class UnsentResults:
+    """Counts the refs that an actor has sent, and whose values it has not sent yet.
+
+    Args:
+        when_empty: Called when none is left.
+    """
+
+    def __init__(self, when_empty: Callable[[], None]) -> None:
+        self._when_empty = when_empty
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def add(self) -> None:
+        self._count += 1
+
+    def remove(self) -> None:
+        """Discounts a ref whose value was sent or is not needed."""
+        self._count -= 1
+        if not self._count:
+            self._when_empty()
+
+
 class passing:  # noqa: N801  # used like the functions of ``contextlib``
     """Holds the references in a frame while the frame is processed."""
 

@@ -99,7 +99,7 @@ class Clients:
         """
         table = self._table
         session = ClientSession(
-            table.starter,
+            table.sessions,
             table.ids.new_id(),  # of no actor
             ClientProcess(table.loop, sock, pid),
             _NoAnswers(),

@@ -103,8 +103,8 @@ class WorkerRequests:
         table: ActorTable,
         lists: Mapping[str, Callable[[], object]],
     ) -> None:
-        table.starter.serve = self.serve
-        table.starter.cancel_children = self.cancel_children
+        table.sessions.serve = self.serve
+        table.sessions.cancel_children = self.cancel_children
         find = self._find_actor = table.by_id.get
         self._table = table
         self._lists = lists
@@ -375,8 +375,8 @@ class WorkerRequests:
         self._references.arrived((name,), session.number)
         revoke = partial(self._cancel_announced, session, call)
         supervisor = self._find_actor(session.actor)
-        maker = None if supervisor is None else supervisor.route
-        self._table.objects.expect(name, revoke, maker)
+        unsent = supervisor.route.unsent if supervisor is not None else None
+        self._table.objects.expect(name, revoke, unsent)
         session.cleanup.add(Phase.ANSWERS, self._table.objects.on_worker_gone)
 
     def _get_object(self, session: WorkerSession, call: int, name: ObjectId) -> None:
