@@ -22,6 +22,7 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from actorlib._base.ids import ActorId
     from actorlib._enforcement.tiers import Verdict
     from actorlib._owner.actors.actor_record import ActorRecord
     from actorlib._processes.launcher import ProcessExit
@@ -166,6 +167,12 @@ def unavailable(record: ActorRecord, how: Exit, attempt: str) -> ActorUnavailabl
         exit=how,
         actor_id=actor,
     )
+
+
+def lost(actor: ActorId, message: str, reason: str) -> ActorDiedError:
+    """Makes the error of an actor that this runtime does not have."""
+    how = Exit(cause="lost", reason=reason)
+    return ActorDiedError(message, exit=how, actor_id=actor.hex())
 
 
 def is_out_of_memory(summary: str) -> bool:

@@ -582,9 +582,13 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
             self,
             self._move_calls,
             lambda: self._give_up(*take(), why),
-            lambda: self._callers is None or self._callers.lost(why),
+            lambda: self._lose_callers(why),
             lambda: self._timekeeper.keep(self._has),
         )
+
+    def _lose_callers(self, why: Callable[[], BaseException]) -> None:
+        if self._callers is not None:
+            self._callers.lost(why)
 
     # Streams.
 

@@ -202,9 +202,6 @@ class WorkerLoad:
         call_counts: How many calls it was sent of functions that limit them
             (max_calls).
         runs_all: Whether it runs all of its calls at once.
-
-    Args:
-        runs_all: Whether it runs all of its calls at once.
     """
 
     def __init__(self, *, runs_all: bool = False) -> None:
