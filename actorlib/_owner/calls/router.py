@@ -94,8 +94,11 @@ class WorkerRoute(ABC):
         channel: The pipe to the worker; None while it takes no calls.
         unsent: The refs that it has sent and whose values it has not sent yet.
         is_closed: Whether new calls are refused.
+        output_label: Returns the name that output is shown behind now; None if that is
+            fixed.
     """
 
+    output_label: Callable[[], str] | None = None
     _cancel_children: CancelChildren | None = None
 
     def __init__(
@@ -116,11 +119,6 @@ class WorkerRoute(ABC):
     def session(self) -> int:
         """The number of the session that calls are sent to; 0 while there is none."""
         return 0 if self.channel is None else self._session
-
-    @property
-    def output_label(self) -> Callable[[], str] | None:
-        """Returns the name that output is shown behind now; None if that is fixed."""
-        return None
 
     def tell(self, frame: Frame) -> None:
         """Sends a frame that is not a call, if the worker is ready for calls."""
@@ -666,7 +664,8 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         mailbox = self._mailbox
         call, (target, method, _) = mailbox.kept[number], self.calls.posted[number]
         reader = awaited(target)
-        if call.mover is None or reader is None or _has_items(reader):
+        has_items = isinstance(reader, StreamReader) and reader.has_received
+        if call.mover is None or reader is None or has_items:
             return
         actor = call.mover()
         router = None if actor is None else self._find_router(actor)
@@ -828,10 +827,6 @@ def give_item(
             cast("Any", target).item(frame)
     else:
         raise ProtocolError(f"an item of call {number}, which is not a stream")
-
-
-def _has_items(reader: ObjectRef[Any] | StreamReader) -> bool:
-    return isinstance(reader, StreamReader) and reader.has_received
 
 
 def _is_stream(target: ResponseTarget | None) -> bool:

@@ -51,7 +51,7 @@ class StoredObjects:
     def listed(self, sort: ObjectOrder, limit: int | None) -> list[ObjectInfo]:
         """Lists as many objects as requested; see RuntimeEngine."""
         store, is_by_age = self._table.object_store, sort == "age"
-        blocks = store.live()
+        blocks = store.live
         objects = {one.object_id: one for one in self._table.objects.kept()}
         warm = _warm(blocks, store.touched())
         # Bare tuples: there may be 100,000 blocks, and the loop waits meanwhile.
