@@ -23,7 +23,7 @@ class Worker:
         self.number = number
         self.got: list[Frame] = []
         self.channel = SimpleNamespace(send=self.got.append)
-        self.cleanup = Cleanup({})
+        self.cleanup = Cleanup()
 
 
 @pytest.fixture

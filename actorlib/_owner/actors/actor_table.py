@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 from actorlib._base.ids import (
@@ -42,7 +41,6 @@ from actorlib._owner.objects.objects import ObjectTable
 from actorlib._owner.objects.refcount import OWNER, RUNTIME, BorrowedReferences
 from actorlib._owner.objects.shared_memory import ObjectStore, settings_of
 from actorlib._owner.observation.inquiries import Inquiries
-from actorlib._owner.teardown import tear_down
 from actorlib._scheduler.scheduler import Scheduler
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
@@ -128,10 +126,6 @@ class ActorTable:
             self.ids,
             self.references,
             self.object_store.memory,
-            {
-                self._give_back_references: Phase.REFERENCES,
-                self.object_store.on_worker_gone: Phase.MEMORY,
-            },
         )
         self.starter = WorkerStarter(
             self.sessions, machine, options, self.object_store, self.by_id.get
@@ -292,10 +286,6 @@ class ActorTable:
     def _make_room(self) -> None:
         """Ends idle workers of functions, as a request waits."""
         self.pool.workers.idle.make_room()
-
-    def _give_back_references(self, session: WorkerSession) -> None:
-        unheld = self.references.forget(session.number)
-        tear_down(session, *(partial(self._unheld, counted) for counted in unheld))
 
     def _find_router(self, actor: ActorId) -> CallRouter | None:
         supervisor = self.by_id.get(actor)

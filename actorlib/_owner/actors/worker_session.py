@@ -37,7 +37,7 @@ from actorlib._wire.worker_messages import check_frame
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from actorlib._base.ids import ActorId, CountedId
     from actorlib._owner.actors.actor_record import RuntimeIds
@@ -96,18 +96,12 @@ class Phase(enum.IntEnum):
 
 
 class Cleanup:
-    """Runs the cleanup steps of a worker when it has ended.
-
-    Args:
-        always: The steps of every worker, with their phases.
-    """
+    """Runs the cleanup steps of a worker when it has ended."""
 
     __slots__ = ("_phases",)
 
-    def __init__(
-        self, always: Mapping[Callable[[WorkerSession], object], Phase]
-    ) -> None:
-        self._phases = dict(always)
+    def __init__(self) -> None:
+        self._phases: dict[Callable[[WorkerSession], object], Phase] = {}
 
     def add(self, phase: Phase, step: Callable[[WorkerSession], object]) -> None:
         """Adds a step; it runs once even if it is added several times.
@@ -132,7 +126,7 @@ class SessionTable:
     Attributes:
         references: Counts which process holds what: a worker lends only what it holds
             or has made.
-        cleanup: The steps at the end of every session, with their phases.
+        numbers: The numbers of the next sessions.
         serve: Receives the request frames of a worker; WorkerRequests sets it, and
             cancel_children.
         cancel_children: Cancels the calls that a call of a worker has made.
@@ -147,14 +141,18 @@ class SessionTable:
         ids: RuntimeIds,
         references: BorrowedReferences,
         memory: SharedMemory,
-        cleanup: Mapping[Callable[[WorkerSession], object], Phase],
     ) -> None:
         self.loop = loop
         self.ids = ids
         self.references = references
         self.memory = memory
-        self.cleanup = cleanup
         self.numbers = itertools.count(1)
+
+    def give_back_references(self, session: WorkerSession) -> None:
+        """Releases the references of a worker that has ended."""
+        unheld = self.references.forget(session.number)
+        on_unheld = self.references.on_unheld
+        tear_down(session, *(partial(on_unheld, counted) for counted in unheld))
 
 
 class WorkerSession:
@@ -214,7 +212,8 @@ class WorkerSession:
         self._serve = sessions.serve
         self.cancel_children = sessions.cancel_children
         self._ready = ready
-        self.cleanup = Cleanup(sessions.cleanup)
+        self.cleanup = Cleanup()
+        self.cleanup.add(Phase.REFERENCES, sessions.give_back_references)
         self._patience: asyncio.TimerHandle | None = None
         self._has_ended = False  # the pipe
         self._woken: asyncio.Future[None] = loop.create_future()

@@ -136,6 +136,9 @@ class BorrowedReferences(RefCount):
     Args:
         on_held: Called with each object that is held now and was not before.
         on_unheld: Called with each object that is no longer held.
+
+    Attributes:
+        on_unheld: As given.
     """
 
     def __init__(
@@ -145,7 +148,7 @@ class BorrowedReferences(RefCount):
     ) -> None:
         super().__init__()
         self._on_held = on_held
-        self._on_unheld = on_unheld
+        self.on_unheld = on_unheld
 
     def retain(self, counted: CountedId, holder: int) -> None:
         if self.add(counted, holder):
@@ -158,7 +161,7 @@ class BorrowedReferences(RefCount):
             LookupError: The holder has fewer references.
         """
         if self.remove(counted, holder, count):
-            self._on_unheld(counted)
+            self.on_unheld(counted)
 
     def arrived(self, borrowed: Collection[CountedId], holder: int) -> None:
         """Adds the references that a frame brought to a holder."""
@@ -170,7 +173,7 @@ class BorrowedReferences(RefCount):
         """Removes references that a holder has returned."""
         for counted in borrowed:
             if self.remove(counted, holder):
-                self._on_unheld(counted)
+                self.on_unheld(counted)
 
 
 class UnsentResults:

@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from actorlib._base.ids import PREFIX_SIZE
+from actorlib._owner.actors.worker_session import Phase
 from actorlib._rows.snapshot import ObjectStoreInfo
 from actorlib._shm.layout import SEGMENT_NAME_SIZE
 from actorlib._shm.memory import SharedMemory, SharingOptions
@@ -116,6 +117,7 @@ class ObjectStore:
         """
         prefix = session.prefix
         self._makers[prefix] = session
+        session.cleanup.add(Phase.MEMORY, self._worker_gone)
         if self.memory.budget is None:
             return
         if self._free_slots:
@@ -166,7 +168,7 @@ class ObjectStore:
         elif name not in self._held:
             self._forget(name)
 
-    def on_worker_gone(self, session: WorkerSession) -> None:
+    def _worker_gone(self, session: WorkerSession) -> None:
         """Forgets the memory of a worker, now or when none of it is held."""
         prefix = session.prefix
         del self._makers[prefix]

@@ -182,7 +182,7 @@ class WorkerRequests:
     ) -> None:
         request = self._calls.expect(session, call)
         session.cleanup.add(Phase.GROUPS, self._remove_groups)
-        serve_group(self._table.groups, request, session.number, verb, arguments)
+        serve_group(self._table.groups, request, verb, arguments)
 
     def _remove_groups(self, session: WorkerSession) -> None:
         self._table.groups.orphan(session.number)
