@@ -11,7 +11,7 @@ import pytest
 from helpers.actors import Gate, running
 
 import actorlib
-from actorlib._owner.calls.deadlines import Clock, Timekeeper
+from actorlib._owner.calls.response_target import Clock, Timekeeper
 from actorlib.exceptions import DeadlineExceededError
 
 NEVER = 60.0

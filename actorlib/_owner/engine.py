@@ -182,7 +182,7 @@ class LocalEngine(RuntimeEngine):
         self._thread = threading.get_ident()
         self._definitions = ClassDefinitions(self)
         self._submitter = CallSubmitter(self, self._references, self.loop)
-        self._order = self._submitter.order  # used by every call
+        self._lanes = self._submitter.order.lanes  # used by every call
         self._pool = self.actor_table.pool
         self._home = self.portal.portal  # used by every call of another thread
         # Actors that other threads have created: the first handle is already counted.
@@ -260,7 +260,7 @@ class LocalEngine(RuntimeEngine):
         if headers is not None or PROPAGATED:
             headers = headers_of(callee)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
-        if not (kwargs or self._order):  # the usual case: the other path is slower
+        if not (kwargs or self._lanes):  # the usual case: the other path is slower
             payload = args if are_scalars(args) else encode_plain_call(args)
             if payload is not None:
                 supervisor.router.call(ref, callee.name, payload, headers)
@@ -298,7 +298,7 @@ class LocalEngine(RuntimeEngine):
         payload: bytes,
         headers: dict[str, object] | None,
     ) -> None:
-        if self._order:  # other calls wait for arguments, perhaps to the same actor
+        if self._lanes:  # other calls wait for arguments, perhaps to the same actor
             args, kwargs = decode_call(payload)
             self._submitter.send(supervisor, ref, callee, tuple(args), kwargs, headers)
         else:
@@ -387,7 +387,7 @@ class LocalEngine(RuntimeEngine):
             router = supervisor.router
             reader = StreamReader.of(callee, self.loop, router)
             headers = headers_of(callee)
-            payload = None if kwargs or self._order else encode_plain_call(args)
+            payload = None if kwargs or self._lanes else encode_plain_call(args)
             if payload is not None:
                 router.call(reader, callee.name, payload, headers)
             else:

@@ -22,8 +22,7 @@ from actorlib._options.kinds import GPU, KINDS, UNITS
 from actorlib._options.resources import CPU, MEMORY, Resources, bytes_of, counted
 from actorlib._options.runtime_env import variables_of
 from actorlib._owner.actors.exit_reason import is_out_of_memory
-from actorlib._owner.actors.worker_session import WorkerSession
-from actorlib._owner.teardown import Phase
+from actorlib._owner.actors.worker_session import Phase, WorkerSession
 from actorlib._scheduler.catalogue import type_names
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import START, Frame
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     from actorlib._owner.actors.gangs import Gangs, Member
     from actorlib._owner.actors.worker_session import SessionTable
     from actorlib._owner.calls.router import WorkerRoute
-    from actorlib._owner.objects.refcount import BorrowedReferences
     from actorlib._owner.objects.shared_memory import ObjectStore
     from actorlib._processes.launcher import Launcher, WorkerProcess
     from actorlib.accelerators import Device
@@ -167,15 +165,19 @@ class LocalNode:
         """
         return self._launcher.launch(name, has_devices=bool(lease.shares))
 
+    def may_limit(self, lease: Lease, options: ActorOptions) -> bool:
+        """Whether the worker of a lease may have to be limited."""
+        return bool(
+            lease.shares
+            or lease.amounts.get(MEMORY)
+            or options.enforcement
+            or self.enforcement.is_named
+        )
+
     def settings(
         self, number: int, lease: Lease, options: ActorOptions
     ) -> tuple[dict[str, str | None], dict[str, object]]:
         """Returns the settings of a worker before it imports the user's code.
-
-        Args:
-            number: The number of its session.
-            lease: Its lease.
-            options: Its options.
 
         Returns:
             Its variables, and the entries of features.
@@ -184,7 +186,7 @@ class LocalNode:
         if of_launcher is None:
             return {}, {}
         environ = self.host.environ
-        own = variables_of(options.runtime_env, environ)
+        own = _own_variables(options, environ)
         # A copy of the environment takes as long as the rest of a placement's options.
         combined = {**environ, **own} if own else environ
         hide = options.accelerators != "inherit"
@@ -196,7 +198,7 @@ class LocalNode:
             **environment(lease, self.inventory, hide=hide, environ=environ),
             **own,  # the user's values override all others
         }
-        if not _is_limited(lease, options, self.enforcement):
+        if not self.may_limit(lease, options):
             return variables, {}
         grant = self.enforcement.grant(lease, options)
         entries: dict[str, object] = {}
@@ -219,7 +221,7 @@ class LocalNode:
 
         ``environ`` is the environment of this process.
         """
-        own = variables_of(options.runtime_env, environ)
+        own = _own_variables(options, environ)
         return self.enforcement.shown(
             lease, options, {**environ, **own} if own else environ
         )
@@ -233,7 +235,7 @@ class LocalNode:
         """
         if self.is_shared:
             return None
-        own = variables_of(options.runtime_env, environ)
+        own = _own_variables(options, environ)
         # Hiding other families does not change the variables of the granted ones.
         variables = environment(lease, self.inventory, hide=False, environ=environ)
         grant = self.enforcement.grant(lease, options)
@@ -280,7 +282,9 @@ class LocalNode:
         self, lease: Lease, options: ActorOptions
     ) -> dict[str, list[int | str]]:
         """Returns the ids of a lease's devices by kind, as users see them."""
-        own = variables_of(options.runtime_env, self.host.environ)
+        if not (lease.shares or options.runtime_env):
+            return {kind: [] for kind in self.inventory.devices}
+        own = _own_variables(options, self.host.environ)
         return accelerator_ids(lease, self.inventory, own)
 
     def is_memory_short(self) -> bool:
@@ -376,19 +380,14 @@ class OutputKeeper(Protocol):
 class WorkerStarter:
     """Starts the workers of one runtime, and closes their sessions.
 
-    Args:
-        sessions: The sessions of the runtime.
-        node: The machine.
-        options: The options of the runtime.
-        references: Counts the borrowed references of the first frame.
-        object_store: The shared memory.
-        find: Returns the supervisor of an actor; None if it is forgotten.
-
     Attributes:
         loop: The owner's loop.
+        node: The machine.
         grace: Seconds that a busy actor may take to end.
+        references: Counts the borrowed references of the first frame.
         output: Keeps the output of workers, or None.
         attached: The frames that attach features to new workers, by the feature.
+        features: The entries of features for new workers.
     """
 
     def __init__(
@@ -396,21 +395,20 @@ class WorkerStarter:
         sessions: SessionTable,
         node: LocalNode,
         options: RuntimeOptions,
-        references: BorrowedReferences,
         object_store: ObjectStore,
         find: Callable[[ActorId], Member | None],
     ) -> None:
         self.loop = sessions.loop
         self.node = node
         self.grace = options.grace
-        self._namespace = options.namespace
+        self.references = sessions.references
         self._sessions = sessions
-        self.references = references
         self._object_store = object_store
-        self._find = find
         self.output: OutputKeeper | None = None
         self.attached: dict[str, Frame] = {}
         self.features: dict[str, object] = {}
+        self._namespace = options.namespace
+        self._find = find
 
     @cached_property
     def gangs(self) -> Gangs:
@@ -438,7 +436,7 @@ class WorkerStarter:
 
     def _launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
         node, enforcement = self.node, self.node.enforcement
-        if not _is_limited(lease, record.options, enforcement):
+        if not node.may_limit(lease, record.options):
             return node.launch(record.label, lease)
         grant = enforcement.admit(record.label, lease, record.options)
         process = node.launch(record.label, lease)
@@ -457,14 +455,7 @@ class WorkerStarter:
         route: WorkerRoute,
         ready: Callable[[str], None],
     ) -> WorkerSession:
-        """Opens the pipe to a worker.
-
-        Args:
-            record: Its actor.
-            process: The worker.
-            route: Gets the answers of its calls.
-            ready: Called when the actor is ready, with the name from its ``__repr__``.
-        """
+        """Opens the pipe to a worker."""
         actor = record.id if record.is_actor else None
         if self.output is not None:
             process.keep_output(partial(self.output.add_printed, actor))
@@ -530,16 +521,7 @@ class WorkerStarter:
         *,
         was_reconstructed: bool,
     ) -> Frame:
-        """Creates the first frame of a worker, and counts its borrowed references.
-
-        Args:
-            record: Its actor.
-            definition: The class, interface and options of the actor.
-            arguments: The arguments of the constructor.
-            session: The session of the worker.
-            lease: The lease of the actor.
-            was_reconstructed: Whether it had a worker before.
-        """
+        """Creates the first frame of a worker, and counts its borrowed references."""
         payload, borrowed = arguments
         if borrowed:
             self.references.arrived(borrowed, session.number)  # a restart needs them
@@ -605,16 +587,6 @@ class WorkerStarter:
         )
 
 
-def _is_limited(lease: Lease, options: ActorOptions, enforcement: Enforcement) -> bool:
-    """Whether the worker of a lease may have to be limited."""
-    return bool(
-        lease.shares
-        or lease.amounts.get(MEMORY)
-        or options.enforcement
-        or enforcement.is_named
-    )
-
-
 def _with_users(gpus: GpuWatch, process: WorkerProcess, frame: Frame) -> Frame:
     """Adds the users of a device to the failure of an out-of-memory error there."""
     if not is_out_of_memory(frame[3]):
@@ -622,6 +594,12 @@ def _with_users(gpus: GpuWatch, process: WorkerProcess, frame: Frame) -> Frame:
     users = gpus.who_has_what(process)
     text = f"{frame[4]}\n(at the last look at its devices: {users})"
     return (*frame[:4], text, *frame[5:])
+
+
+def _own_variables(options: ActorOptions, environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables that the user has set for a worker."""
+    env = options.runtime_env
+    return variables_of(env, environ) if env else {}
 
 
 def _detect(

@@ -20,15 +20,19 @@ C = TypeVar("C", bound=Hashable)
 
 
 class CallOrder(Generic[K, C]):
-    """Decides which calls may be sent; a lane exists while it is blocked."""
+    """Decides which calls may be sent.
+
+    Attributes:
+        lanes: The calls that wait; a lane exists while it is blocked.
+    """
 
     def __init__(self) -> None:
-        self._lanes: dict[K, deque[C]] = {}
+        self.lanes: dict[K, deque[C]] = {}
         self._unready: set[C] = set()
         self._passing: set[C] = set()
 
     def __bool__(self) -> bool:
-        return bool(self._lanes)
+        return bool(self.lanes)
 
     def add(self, lane: K, call: C, *, ready: bool, passes: bool = False) -> bool:
         """Adds a call; True if it may be sent now.
@@ -38,11 +42,11 @@ class CallOrder(Generic[K, C]):
         """
         if ready and passes:
             return True
-        waiting = self._lanes.get(lane)
+        waiting = self.lanes.get(lane)
         if waiting is None:
             if ready:
                 return True
-            waiting = self._lanes[lane] = deque()
+            waiting = self.lanes[lane] = deque()
         waiting.append(call)
         if not ready:
             self._unready.add(call)
@@ -52,7 +56,7 @@ class CallOrder(Generic[K, C]):
 
     def resolve(self, lane: K, call: C) -> list[C]:
         """Records that a call is ready; returns the calls that may be sent now."""
-        waiting = self._lanes.get(lane)
+        waiting = self.lanes.get(lane)
         if waiting is None:
             return []
         self._unready.discard(call)
@@ -64,5 +68,5 @@ class CallOrder(Generic[K, C]):
         while waiting and waiting[0] not in self._unready:
             free.append(waiting.popleft())
         if not waiting:
-            del self._lanes[lane]
+            del self.lanes[lane]
         return free

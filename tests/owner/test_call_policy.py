@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actorlib._options.actor_options import ActorOptions
-from actorlib._owner.calls.call_policy import Retries, retries_of
+from actorlib._owner.calls.mailbox import Retries, retries_of
 from actorlib._owner.calls.response_target import retries_after
-from actorlib._owner.objects.refcount import BorrowedReferences, RefCount
+from actorlib._owner.objects.refcount import BorrowedReferences
 from actorlib._wire.messages import CANCELLED, DIED, FAILURE, RAISED, RESULT, UNSTARTED
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def test_answer_when_it_is_what_the_method_raised_then_it_is_retried(
     exceptions: bool,  # noqa: FBT001  # the same
 ) -> None:
     changed: list[CountedId] = []
-    counted = BorrowedReferences(RefCount(), changed.append, changed.append)
+    counted = BorrowedReferences(changed.append, changed.append)
     retries = Retries(1, exceptions)
 
     left = Retries(0, exceptions) if is_again and exceptions else None

@@ -10,8 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actorlib._owner.calls.call_table import CallTable, Marks
-from actorlib._owner.calls.calls_under_way import UnderWay
+from actorlib._owner.calls.call_table import CallTable, Marks, UnderWay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

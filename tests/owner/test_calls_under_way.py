@@ -13,7 +13,7 @@ from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import find_engine
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import interface_of
-from actorlib._owner.calls.calls_under_way import UnderWay, with_states
+from actorlib._owner.calls.call_table import UnderWay, with_states
 from actorlib._owner.observation import inspection
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from actorlib._owner.actors.worker_session import Cleanup
 from actorlib._owner.observation.inquiries import Inquiries
-from actorlib._owner.teardown import Cleanup
 from actorlib._wire.messages import LINK_CALLS, Frame
 
 QUESTION = (LINK_CALLS,)
@@ -23,7 +23,7 @@ class Worker:
         self.number = number
         self.got: list[Frame] = []
         self.channel = SimpleNamespace(send=self.got.append)
-        self.cleanup: Cleanup[Any] = Cleanup({})
+        self.cleanup = Cleanup()
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._base.ids import LINKED
 from actorlib._owner.calls.link_callers import LinkCallers
-from actorlib._owner.objects.objects import UnsentResults
-from actorlib._owner.objects.refcount import OWNER
+from actorlib._owner.objects.refcount import OWNER, UnsentResults
 from actorlib._wire.messages import LINK_CLOSE, LINK_LOST, RESULT
 from actorlib._wire.peer_socket import method_number
 

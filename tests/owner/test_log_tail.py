@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from actorlib._owner.observation.log_tail import log_tail
+from actorlib._owner.actors.exit_reason import log_tail
 
 FAULT = """\
 terminate called

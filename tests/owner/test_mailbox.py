@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from actorlib._base.ids import ActorId
-from actorlib._owner.calls.call_policy import Retries
-from actorlib._owner.calls.mailbox import MOST_IN_VAIN, Mailbox
+from actorlib._owner.calls.mailbox import MOST_IN_VAIN, Mailbox, Retries
 from actorlib._shm.running_calls import BegunCalls
 from actorlib._wire.messages import CALL
 

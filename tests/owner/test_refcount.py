@@ -67,7 +67,7 @@ class HoldersMachine(RuleBasedStateMachine):
             self.holders.add(actor, OWNER)
         before = self.held()
 
-        self.holders.move(moved, holder)
+        self.holders.lent(moved, holder)
 
         for actor in moved:
             self.model[actor, holder] += 1
@@ -96,7 +96,7 @@ def test_add_when_it_holds_itself_then_nobody_holds_it(holders: RefCount) -> Non
     holders.enter(5, ONE)
 
     holders.add(ONE, OWNER)
-    holders.move([ONE], 5)
+    holders.lent([ONE], 5)
 
     assert not holders.is_held(ONE)
     assert holders.add(TWO, 5)

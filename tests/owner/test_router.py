@@ -13,7 +13,7 @@ from actorlib._futures.object_ref import ObjectRef
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import interface_of
 from actorlib._owner.actors.actor_record import ActorRecord
-from actorlib._owner.calls.deadlines import Clock
+from actorlib._owner.calls.response_target import Clock
 from actorlib._owner.calls.router import CallRouter
 from actorlib._owner.objects.objects import ObjectTable
 from actorlib._shm.running_calls import ALONE, CELLS, HIGHEST

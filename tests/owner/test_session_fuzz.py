@@ -487,9 +487,9 @@ class Street:
         assert set(requests.links._linked) <= {session}
         assert set(table.object_store._makers) == {self.beside.prefix}
         counted = {
-            holder for counts in table.refcount._counts.values() for holder in counts
+            holder for counts in table.references._counts.values() for holder in counts
         }
-        assert counted <= {0, session}, table.refcount._counts
+        assert counted <= {0, session}, table.references._counts
         theirs = table.objects._of_workers
         assert {name[:8] for name in theirs} == {self.beside.prefix}
         assert all(kept.answer is None for kept in theirs.values())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actorlib._base.ids import BLOCK_KIND, prefix_of_kind
+from actorlib._owner.actors.worker_session import Cleanup
 from actorlib._owner.objects.shared_memory import SWEEP_INTERVAL, ObjectStore
 from actorlib._shm.memory import SharedPayload, SharingOptions
 
@@ -34,7 +35,9 @@ class Household:
         )
         sharing = SimpleNamespace(known_segments=set(), send_setup=lambda *_: None)
         channel = SimpleNamespace(send=self.tables.append)
-        worker: Any = SimpleNamespace(prefix=WORKER, sharing=sharing, channel=channel)
+        worker: Any = SimpleNamespace(
+            prefix=WORKER, sharing=sharing, channel=channel, cleanup=Cleanup()
+        )
         self.store.enter(worker, worker)
 
     def use(self, nbytes: int) -> None:

@@ -16,7 +16,7 @@ from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import find_engine
 from actorlib._owner import machine
 from actorlib._owner.actors import restart_policy
-from actorlib._owner.teardown import Phase
+from actorlib._owner.actors.worker_session import Phase
 from actorlib._processes.launcher import ProcessExit
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import START
@@ -63,7 +63,7 @@ def _raise(*_: object, **__: object) -> NoReturn:
 
 
 _STEPS = [
-    "refcount.forget",
+    "references.forget",
     "object_store.mark",
     "placer.forget",
     "actor_names.leave",

@@ -9,7 +9,7 @@ import pytest
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.function_options import FunctionOptions
 from actorlib._options.resources import CPU, Resources
-from actorlib._owner.calls.call_policy import Retries
+from actorlib._owner.calls.mailbox import Retries
 from actorlib._owner.functions.task_queue import (
     MAX_DEPTH,
     MIN_DEPTH,

@@ -6,7 +6,8 @@ from typing import NoReturn
 
 import pytest
 
-from actorlib._owner.teardown import Cleanup, Phase, tear_down
+from actorlib._owner.actors.worker_session import Cleanup, Phase
+from actorlib._owner.teardown import tear_down
 
 
 def _fail() -> NoReturn:
@@ -42,8 +43,9 @@ def test_cleanup_when_run_then_its_steps_are_taken_in_the_order_of_their_phases(
     None
 ):
     told: list[tuple[str, object]] = []
-    cleanup = Cleanup[object]({lambda gone: told.append(("2", gone)): Phase.ANSWERS})
+    cleanup = Cleanup()
     for phase, name in [
+        (Phase.ANSWERS, "2"),
         (Phase.GROUPS, "4"),
         (Phase.ROUTES, "1"),
         (Phase.ANSWERS, "3"),
@@ -57,7 +59,7 @@ def test_cleanup_when_run_then_its_steps_are_taken_in_the_order_of_their_phases(
 
 def test_cleanup_when_a_step_is_added_twice_then_it_is_taken_once() -> None:
     told: list[object] = []
-    cleanup = Cleanup[object]({})
+    cleanup = Cleanup()
     for _ in range(2):
         cleanup.add(Phase.MEMORY, told.append)
 
@@ -70,7 +72,7 @@ def test_cleanup_when_a_step_raises_then_those_behind_it_are_taken_all_the_same(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     told: list[object] = []
-    cleanup = Cleanup[object]({})
+    cleanup = Cleanup()
     cleanup.add(Phase.ROUTES, lambda _: _fail())
     cleanup.add(Phase.MEMORY, told.append)
 

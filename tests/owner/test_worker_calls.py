@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actorlib._base.ids import LINKED
-from actorlib._owner.calls.deadlines import Clock
+from actorlib._owner.calls.response_target import Clock
 from actorlib._owner.requests.worker_calls import WorkerCall, WorkerCalls
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from heapq import merge
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
-from actorlib._owner.observation.log_tail import log_tail
+from actorlib._owner.actors.exit_reason import log_tail
 from actorlib._rows.snapshot import LogLine, LogPage
 
 if TYPE_CHECKING:

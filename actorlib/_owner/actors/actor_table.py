@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 from actorlib._base.ids import (
@@ -33,21 +32,15 @@ from actorlib._owner.actors.actor_record import (
 from actorlib._owner.actors.names import UNHELD, ActorNames
 from actorlib._owner.actors.placement import ActorPlacer
 from actorlib._owner.actors.supervisor import ActorSupervisor
-from actorlib._owner.actors.worker_session import SessionTable
-from actorlib._owner.calls.deadlines import Clock
+from actorlib._owner.actors.worker_session import Phase, SessionTable
+from actorlib._owner.calls.response_target import Clock
 from actorlib._owner.calls.router import CallRouter, WorkerRoute
 from actorlib._owner.functions.task_pool import TaskPool
 from actorlib._owner.machine import WorkerStarter
 from actorlib._owner.objects.objects import ObjectTable
-from actorlib._owner.objects.refcount import (
-    OWNER,
-    RUNTIME,
-    BorrowedReferences,
-    RefCount,
-)
+from actorlib._owner.objects.refcount import OWNER, RUNTIME, BorrowedReferences
 from actorlib._owner.objects.shared_memory import ObjectStore, settings_of
 from actorlib._owner.observation.inquiries import Inquiries
-from actorlib._owner.teardown import Phase, tear_down
 from actorlib._scheduler.scheduler import Scheduler
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
@@ -72,8 +65,7 @@ class ActorTable:
         loop: The owner's loop.
         ids: Makes ids.
         clock: Watches the deadlines of calls.
-        refcount: Which process holds what.
-        references: Counts the references in payloads, and ends what no process holds.
+        references: Counts which process holds what, and ends what no process holds.
         object_store: The shared memory for large values.
         by_id: The supervisors of actors that live or are held.
         placer: Makes and places their requests.
@@ -97,8 +89,7 @@ class ActorTable:
         self.loop = asyncio.get_running_loop()
         self._enforcement = machine.enforcement
         self.ids = RuntimeIds(os.urandom(4))
-        self.refcount = RefCount()
-        self.references = BorrowedReferences(self.refcount, self._held, self._unheld)
+        self.references = BorrowedReferences(self._held, self._unheld)
         self.object_store = ObjectStore(
             machine.shareable(options), settings_of(options), self.loop
         )
@@ -133,20 +124,11 @@ class ActorTable:
         self.sessions = SessionTable(
             self.loop,
             self.ids,
-            self.refcount,
+            self.references,
             self.object_store.memory,
-            {
-                self._give_back_references: Phase.REFERENCES,
-                self.object_store.on_worker_gone: Phase.MEMORY,
-            },
         )
         self.starter = WorkerStarter(
-            self.sessions,
-            machine,
-            options,
-            self.references,
-            self.object_store,
-            self.by_id.get,
+            self.sessions, machine, options, self.object_store, self.by_id.get
         )
 
     def __iter__(self) -> Iterator[ActorSupervisor]:
@@ -183,7 +165,7 @@ class ActorTable:
         if options.name is not None:
             self.actor_names.enter(actor, options.name, options)
         if options.is_detached:
-            self.refcount.add(actor, RUNTIME)
+            self.references.add(actor, RUNTIME)
         supervisor = self.by_id[actor] = ActorSupervisor(
             definition,
             self.placer.open(record),
@@ -203,7 +185,7 @@ class ActorTable:
             refusal = self.placer.refusal(record)
         if refusal is not None:
             # Its creator has no handle yet, and it must not be forgotten before.
-            self.refcount.add(actor, OWNER)
+            self.references.add(actor, OWNER)
             self.loop.call_soon(self.references.release, actor, OWNER)
             error = ActorUnschedulableError(refusal, actor_id=actor.hex())
             record.was_evicted = bool(removed)
@@ -221,16 +203,7 @@ class ActorTable:
         *,
         is_nested: bool,
     ) -> ActorSupervisor:
-        """Creates the supervisor of a worker of functions.
-
-        Args:
-            label: Its name in messages.
-            options: The options of the worker.
-            demand: What each of its calls requests.
-            arguments: The empty arguments, encoded.
-            make_route: Makes the route to it.
-            is_nested: Whether a call of a worker needs it.
-        """
+        """Creates the supervisor of a worker of functions."""
         interface = Interface(label, method_of(_nothing), {})
         actor = self.ids.new_id()
         definition = ActorDefinition(None, interface, options, demand.resources)
@@ -278,7 +251,7 @@ class ActorTable:
         """
         if actor in self.by_id:
             raise ProtocolError(f"actor {actor.hex()} is made a second time")
-        self.refcount.add(actor, maker.number)
+        self.references.add(actor, maker.number)
         # Actors that workers of functions create live on after those.
         is_bound = maker.actor not in self.pool.workers.by_id
         if is_bound and not definition.options.is_detached:
@@ -313,10 +286,6 @@ class ActorTable:
     def _make_room(self) -> None:
         """Ends idle workers of functions, as a request waits."""
         self.pool.workers.idle.make_room()
-
-    def _give_back_references(self, session: WorkerSession) -> None:
-        unheld = self.refcount.forget(session.number)
-        tear_down(session, *(partial(self._unheld, counted) for counted in unheld))
 
     def _find_router(self, actor: ActorId) -> CallRouter | None:
         supervisor = self.by_id.get(actor)
@@ -369,12 +338,12 @@ class ActorTable:
             self.actor_names.leave(supervisor.record)
         self._made_by.get(maker_of(actor), set()).discard(actor)
         if options.is_detached:
-            self.refcount.remove(actor, RUNTIME)
+            self.references.remove(actor, RUNTIME)
         self._forget_if_over(supervisor)
 
     def _forget_if_over(self, supervisor: ActorSupervisor) -> None:
         actor = supervisor.record.id
-        if supervisor.record.state is not ActorState.DEAD or self.refcount.is_held(
+        if supervisor.record.state is not ActorState.DEAD or self.references.is_held(
             actor
         ):
             return

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from actorlib._base.stack_frames import OWN_FILES
 from actorlib._base.value import dataclass
 from actorlib._options.resources import format_bytes
 from actorlib._owner.actors.restart_policy import Fault
-from actorlib._owner.observation.log_tail import FATAL
 from actorlib.exceptions import (
     OUT_OF_MEMORY,
     ActorDiedError,
@@ -20,13 +20,22 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from actorlib._base.ids import ActorId
     from actorlib._enforcement.tiers import Verdict
     from actorlib._owner.actors.actor_record import ActorRecord
     from actorlib._processes.launcher import ProcessExit
 
 _SIGKILL = 9
+_LINES = 20
+"""The maximum number of lines of a tail."""
+_LINES_BEFORE = 5
+"""How many of them may come from before the report of a fatal error."""
+FATAL = "Fatal Python error"
+"""The beginning of faulthandler's report of a fatal error."""
+_THREADS = ("Current thread 0x", "Thread 0x")
+"""The beginning of a thread's Python stack; 3.14 shows the stack in C, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +169,12 @@ def unavailable(record: ActorRecord, how: Exit, attempt: str) -> ActorUnavailabl
     )
 
 
+def lost(actor: ActorId, message: str, reason: str) -> ActorDiedError:
+    """Makes the error of an actor that this runtime does not have."""
+    how = Exit(cause="lost", reason=reason)
+    return ActorDiedError(message, exit=how, actor_id=actor.hex())
+
+
 def is_out_of_memory(summary: str) -> bool:
     """Whether the last line of a traceback reports it, as CUDA and PyTorch do."""
     return "out of memory" in summary.lower()
@@ -217,3 +232,56 @@ def _cause(evidence: ExitEvidence) -> tuple[str, str]:  # noqa: PLR0911  # one p
     if process.signal is not None:
         return "crashed", f"a signal ended its process{when}"
     return "exited", f"its own code ended its {process.what}{when}"
+
+
+def log_tail(lines: Sequence[str], ours: str = OWN_FILES) -> str:
+    """Returns the useful last lines of a worker's standard error.
+
+    For a fatal error: the lines before it, the error, and the innermost frames of the
+    user's code. Our own frames, and threads with only these, are left out.
+
+    Args:
+        lines: The last lines.
+        ours: The path prefix of our own files.
+    """
+    begins = [place for place, line in enumerate(lines) if line.startswith(FATAL)]
+    if not begins:
+        return "\n".join(list(_without_ours(lines, ours))[-_LINES:])
+    begin = begins[-1]
+    report = [lines[begin], *_threads(lines[begin + 1 :], ours)]
+    before = _without_ours(lines[max(0, begin - _LINES_BEFORE) : begin], ours)
+    return "\n".join([*before, *report][:_LINES])
+
+
+def _threads(lines: Sequence[str], ours: str) -> Iterator[str]:
+    """Yields the frames of the thread that failed, or of all if none is marked."""
+    blocks: list[list[str]] = []
+    for line in lines:
+        if line.endswith("(most recent call first):"):
+            blocks.append([line])
+        elif blocks and line.startswith("  "):
+            blocks[-1].append(line)
+    threads = [block for block in blocks if block[0].startswith(_THREADS)]
+    current = [block for block in threads if block[0].startswith("Current")]
+    for head, *frames in current or threads:
+        place = next(
+            (n for n, f in enumerate(frames) if _is_ours(f, ours)), len(frames)
+        )
+        if place:
+            yield from (head, *frames[:place])
+
+
+def _without_ours(lines: Sequence[str], ours: str) -> Iterator[str]:
+    """Yields lines without our frames in tracebacks: the file, and the code below."""
+    is_ours = False
+    for line in lines:
+        if line.startswith("  File "):
+            is_ours = _is_ours(line, ours)
+        elif not line.startswith("    "):
+            is_ours = False
+        if not is_ours:
+            yield line
+
+
+def _is_ours(line: str, ours: str) -> bool:
+    return line.startswith(f'  File "{ours}')

@@ -60,11 +60,6 @@ def rank_variables(rank: int, size: int, port: int) -> dict[str, str]:
     All ranks are on one machine, so each number is also that within the machine.
     Source: the module docs of ``torch.distributed`` (environment variable
     initialization) and of ``torch.distributed.run``.
-
-    Args:
-        rank: From 0.
-        size: The number of ranks.
-        port: The port on which rank 0 listens.
     """
     return {
         "MASTER_ADDR": ADDRESS,

@@ -135,13 +135,7 @@ class ActorNames:
 
 
 def advice(name: str, namespace: str, answering: list[tuple[str, str]]) -> str:
-    """Returns what to try instead of an unknown name.
-
-    Args:
-        name: The name.
-        namespace: The namespace of the search.
-        answering: The namespace and the name of every actor that has a name.
-    """
+    """Returns what to try instead of an unknown name."""
     elsewhere = [other for other, same in answering if same == name]
     if elsewhere:
         return f"one of that name is in namespace {elsewhere[0]!r}"

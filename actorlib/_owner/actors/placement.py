@@ -389,12 +389,6 @@ def exclude_unfit(
 ) -> Demand:
     """Excludes the devices that cannot have the requested enforcement.
 
-    Args:
-        enforcement: Enforces shares.
-        label: Names the actor or function, for messages.
-        options: Its options.
-        demand: Its request.
-
     Raises:
         ActorUnschedulableError: No device can have it; with the reasons.
     """

@@ -114,9 +114,8 @@ def decide(  # noqa: PLR0911  # one per rule
     if how.cause == "failed to start" and not (history.total or history.has_lived):
         return GiveUp("")  # it never was ready, and would probably fail again
     if fault is Fault.UNLAUNCHED:
-        return _restart_for_free(
-            options, history, now
-        )  # in the middle of a restart that counted
+        # In the middle of a restart that counted.
+        return _restart(options, history._replace(is_free=True), now)
     recent, window = history.recent, options.restart_window
     if window is not None:
         recent = tuple(when for when in recent if now - when < window)
@@ -124,18 +123,12 @@ def decide(  # noqa: PLR0911  # one per rule
     if used >= options.max_restarts >= 0:
         return GiveUp(_describe_limit(options, history))
     if fault is Fault.LOST:
-        return _restart_for_free(options, history, now)
-    streak = _streak(history, now)
-    after = _wait(options.restart_backoff, streak)
+        return _restart(options, history._replace(is_free=True), now)
     is_counted = window is not None and options.max_restarts > 0
-    updated = history._replace(
-        total=history.total + 1,
-        streak=streak + 1,
-        last=now + after,
-        recent=(*recent, now) if is_counted else (),
-        is_free=False,
-    )
-    return Restart(after, updated)
+    recent = (*recent, now) if is_counted else ()
+    total = history.total + 1
+    counted = history._replace(total=total, recent=recent, is_free=False)
+    return _restart(options, counted, now)
 
 
 def _start_again(history: RestartHistory, now: float) -> Restart | GiveUp:
@@ -146,17 +139,10 @@ def _start_again(history: RestartHistory, now: float) -> Restart | GiveUp:
     return Restart(after, history._replace(tries=tries, last=now + after, is_free=True))
 
 
-def _restart_for_free(
-    options: ActorOptions, history: RestartHistory, now: float
-) -> Restart | GiveUp:
-    streak = _streak(history, now)
+def _restart(options: ActorOptions, history: RestartHistory, now: float) -> Restart:
+    streak = 0 if now - history.last >= QUIET else history.streak
     after = _wait(options.restart_backoff, streak)
-    updated = history._replace(streak=streak + 1, last=now + after, is_free=True)
-    return Restart(after, updated)
-
-
-def _streak(history: RestartHistory, now: float) -> int:
-    return 0 if now - history.last >= QUIET else history.streak
+    return Restart(after, history._replace(streak=streak + 1, last=now + after))
 
 
 class Restarts:

@@ -85,6 +85,7 @@ class ActorSupervisor:
         restarts: Decides its restarts.
         session: Its worker, while it has one; or its last, once it is dead.
         unsent: The constructor's arguments, while they may have to be sent.
+        end_reason: Why the actor is ending; empty if it is not.
         ended: Done when it is dead for good: its process is gone, its lease is
             returned, or drains.
     """
@@ -111,7 +112,7 @@ class ActorSupervisor:
         self._definition: ActorDefinition | None = definition
         self._starter = starter
         self._on_dead = on_dead
-        self._end_reason = ""
+        self.end_reason = ""
         self._interrupted = ""
         self._ends_for = ""
         self._was_ready = False
@@ -151,7 +152,7 @@ class ActorSupervisor:
 
     def died(self) -> BaseException:
         """Makes the error of calls and waits after its end."""
-        return died(self.record, self._cause, self.restarts.given_up, self._end_reason)
+        return died(self.record, self._cause, self.restarts.given_up, self.end_reason)
 
     def unavailable(self) -> BaseException:
         """Makes the error of calls that are lost while it restarts."""
@@ -170,12 +171,7 @@ class ActorSupervisor:
     @property
     def answers(self) -> bool:
         """Whether it may still be found by its name: no caller has ended it."""
-        return not (self._end_reason or self.route.is_closed)
-
-    @property
-    def end_reason(self) -> str:
-        """Why the actor is ending; empty if it is not."""
-        return self._end_reason
+        return not (self.end_reason or self.route.is_closed)
 
     @property
     def waits_for_arguments(self) -> bool:
@@ -260,13 +256,13 @@ class ActorSupervisor:
 
     def kill(self, reason: str) -> None:
         """Ends the actor at once."""
-        self._end_reason = self._end_reason or reason
+        self.end_reason = self.end_reason or reason
         self.route.close()  # new calls could still be answered
         if self._process is not None:
             self._process.kill()
         elif self._task is None and not self.ended.done():
             # Ctrl-C came before the task existed: nothing else would end it.
-            self._finish(Exit(cause="asked", reason=self._end_reason))
+            self._finish(Exit(cause="asked", reason=self.end_reason))
         elif self._is_waiting and self._task is not None:
             self._task.cancel()
 
@@ -285,7 +281,7 @@ class ActorSupervisor:
         """
         if not self.restarts.would_restart(Exit(cause="restarted"), self._now()):
             self.kill(reason)
-        if self._end_reason or self.record.state is ActorState.DEAD:
+        if self.end_reason or self.record.state is ActorState.DEAD:
             return asyncio.shield(self.ended)
         future = self._session_over.wait()
         if self._process is None:  # a new process will be started anyway
@@ -310,7 +306,7 @@ class ActorSupervisor:
 
         Restarts follow by the usual rules.
         """
-        if self._process is not None and not (self._end_reason or self._interrupted):
+        if self._process is not None and not (self.end_reason or self._interrupted):
             self.record.verdict = verdict
             self._process.kill()
 
@@ -318,14 +314,14 @@ class ActorSupervisor:
         """Ends the actor as its own code asked; kills it after twice the grace time."""
         graces = 2  # one for running calls, one for its own end
         if self.record.state is ActorState.STARTING and self.session is not None:
-            self._end_reason = self._end_reason or reason
+            self.end_reason = self.end_reason or reason
             self.session.stop(self._starter.grace * graces)
         else:
             self.stop(reason, graces)
 
     def stop(self, reason: str, graces: int = 1) -> None:
         """Ends the actor after its calls; kills it after the grace time."""
-        self._end_reason = self._end_reason or reason
+        self.end_reason = self.end_reason or reason
         if self._suspension is not None:
             self._suspension.give_up("it is about to end")
         state = self.record.state
@@ -360,7 +356,7 @@ class ActorSupervisor:
         """Ends it if it is to end and nothing is left to be done; see CallRouter."""
         if self._suspension is not None:
             self._suspension.note_idle()
-        if self._ends_for and not self._end_reason and self.route.is_over():
+        if self._ends_for and not self.end_reason and self.route.is_over():
             self.stop(self._ends_for)
 
     def close_in_fork(self) -> None:
@@ -392,7 +388,7 @@ class ActorSupervisor:
                     break
                 await self._prepare_restart(how, decision.after)
         except _Ended:
-            how = Exit(cause="asked", reason=self._end_reason)
+            how = Exit(cause="asked", reason=self.end_reason)
         except ActorUnschedulableError as error:
             self._cause = error
             how = Exit(cause="failed to start", reason=str(error))
@@ -412,14 +408,14 @@ class ActorSupervisor:
 
     async def _wait_for(self, waiting: Coroutine[Any, Any, V]) -> V:
         """Waits for something that ``kill`` may end."""
-        if self._end_reason:
+        if self.end_reason:
             waiting.close()
             raise _Ended
         self._is_waiting = True
         try:
             return await waiting
         except asyncio.CancelledError:
-            if not self._end_reason:
+            if not self.end_reason:
                 raise
             raise _Ended from None
         finally:
@@ -430,7 +426,7 @@ class ActorSupervisor:
         record.move(ActorState.STARTING)
         record.verdict = None
         self.placement.take(lease)
-        if self._end_reason:
+        if self.end_reason:
             raise _Ended
         try:
             process = starter.launch(record, lease)
@@ -557,14 +553,14 @@ class ActorSupervisor:
             clear_locals(session.protocol_error)
         self._cause = session.constructor_error or session.protocol_error
         starter, node = self._starter, self._starter.node
-        if self._end_reason:
+        if self.end_reason:
             node.note_memory_kills()
             is_memory_short = False
         else:
             is_memory_short = node.is_memory_short()
         evidence = ExitEvidence(
             process=ended,
-            stop_reason=self._end_reason,
+            stop_reason=self.end_reason,
             interrupted=self._interrupted,
             verdict=self.record.verdict,
             was_ready=self._was_ready,

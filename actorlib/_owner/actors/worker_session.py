@@ -1,19 +1,25 @@
-"""Session of one worker: the pipe to it, from its first frame to its end.
+"""Serves the pipe to one worker until its end, and cleans up after it.
 
 The end of a process is an awaited future and the end of file on its socket, never a
 poll. After the first of them, the other is awaited with a limit: results that were
 written before a crash are still read, and a process that closed its pipe and stays is
 killed.
+
+Most modules take part in the end of a worker. A module that begins to keep something
+for a worker adds a step to the worker's cleanup, with its phase. So the end of a worker
+costs only the steps that are necessary.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, final
 
 from actorlib._base.ids import BLOCK_KIND, kind_of
-from actorlib._owner.teardown import Cleanup
+from actorlib._owner.teardown import tear_down
 from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.codec import SCALARS
 from actorlib._wire.errors import exception_of
@@ -31,12 +37,11 @@ from actorlib._wire.worker_messages import check_frame
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from actorlib._base.ids import ActorId, CountedId
     from actorlib._owner.actors.actor_record import RuntimeIds
-    from actorlib._owner.objects.refcount import RefCount
-    from actorlib._owner.teardown import Phase
+    from actorlib._owner.objects.refcount import BorrowedReferences
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
     from actorlib._shm.memory import SharedMemory
 
@@ -70,14 +75,58 @@ class CancelChildren(Protocol):
         ...
 
 
+class Phase(enum.IntEnum):
+    """The order of the steps of a worker's cleanup."""
+
+    ROUTES = 1
+    """Nothing more is sent to the worker, and no call counts as running there."""
+    ANSWERS = 2
+    """Callers that wait for the worker's answers get an error."""
+    REFERENCES = 3
+    """The worker's references are released. After the answers, which keep the objects
+    in them alive."""
+    EVIDENCE = 4
+    """Traces of the end in the worker's memory are read, before it is released."""
+    MEMORY = 5
+    """The worker's shared memory is forgotten when no process uses any of it."""
+    ACTORS = 6
+    """The actors that it has created end with it. Late, as other ends begin."""
+    GROUPS = 7
+    """The placement groups that it has created are removed. Last: they end actors."""
+
+
+class Cleanup:
+    """Runs the cleanup steps of a worker when it has ended."""
+
+    __slots__ = ("_phases",)
+
+    def __init__(self) -> None:
+        self._phases: dict[Callable[[WorkerSession], object], Phase] = {}
+
+    def add(self, phase: Phase, step: Callable[[WorkerSession], object]) -> None:
+        """Adds a step; it runs once even if it is added several times.
+
+        Args:
+            phase: The phase; in one phase steps run in the order in which they were
+                added.
+            step: Gets the session of the worker.
+        """
+        self._phases[step] = phase
+
+    def run(self, session: WorkerSession) -> None:
+        """Runs all steps; see ``tear_down``."""
+        steps = sorted(self._phases, key=self._phases.__getitem__)
+        tear_down(session, *(partial(step, session) for step in steps))
+
+
 @final
 class SessionTable:
     """Numbers the sessions of one runtime, and holds what all of them share.
 
     Attributes:
-        refcount: Which process holds what: a worker lends only what it holds or has
-            made.
-        cleanup: The steps at the end of every session, with their phases.
+        references: Counts which process holds what: a worker lends only what it holds
+            or has made.
+        numbers: The numbers of the next sessions.
         serve: Receives the request frames of a worker; WorkerRequests sets it, and
             cancel_children.
         cancel_children: Cancels the calls that a call of a worker has made.
@@ -90,30 +139,33 @@ class SessionTable:
         self,
         loop: asyncio.AbstractEventLoop,
         ids: RuntimeIds,
-        refcount: RefCount,
+        references: BorrowedReferences,
         memory: SharedMemory,
-        cleanup: Mapping[Callable[[WorkerSession], object], Phase],
     ) -> None:
         self.loop = loop
         self.ids = ids
-        self.refcount = refcount
+        self.references = references
         self.memory = memory
-        self.cleanup = cleanup
         self.numbers = itertools.count(1)
+
+    def give_back_references(self, session: WorkerSession) -> None:
+        """Releases the references of a worker that has ended."""
+        unheld = self.references.forget(session.number)
+        on_unheld = self.references.on_unheld
+        tear_down(session, *(partial(on_unheld, counted) for counted in unheld))
 
 
 class WorkerSession:
     """Serves the pipe to one worker until its end.
 
     Args:
-        sessions: The table of the runtime's sessions.
+        sessions: The state that all sessions of the runtime share.
         actor: The actor of the worker.
         process: The worker.
         answers: Receives the answers of the worker.
         ready: Called when the actor is ready, with its own name.
 
     Attributes:
-        actor: As given.
         channel: The pipe.
         number: Its number among the sessions of the runtime.
         prefix: The prefix of the ids of actors that it creates.
@@ -156,11 +208,12 @@ class WorkerSession:
         self._settle = answers.settle
         self._settle_scalar = answers.settle_scalar
         self._item = answers.item
-        self._refcount = sessions.refcount
+        self._references = sessions.references
         self._serve = sessions.serve
         self.cancel_children = sessions.cancel_children
         self._ready = ready
-        self.cleanup: Cleanup[WorkerSession] = Cleanup(sessions.cleanup)
+        self.cleanup = Cleanup()
+        self.cleanup.add(Phase.REFERENCES, sessions.give_back_references)
         self._patience: asyncio.TimerHandle | None = None
         self._has_ended = False  # the pipe
         self._woken: asyncio.Future[None] = loop.create_future()
@@ -168,7 +221,7 @@ class WorkerSession:
         self.channel = AsyncChannel(
             loop, process.sock, self._receive, self._lost, sharing=self.sharing
         )
-        self._refcount.enter(self.number, actor)
+        self._references.enter(self.number, actor)
 
     def __repr__(self) -> str:
         return f"<Session {self.number} of actor {self.actor.hex()}>"
@@ -282,14 +335,14 @@ class WorkerSession:
         Raises:
             ProtocolError: It lends such a block.
         """
-        for counted in borrowed:
+        for block in borrowed:
             if (
-                kind_of(counted) == BLOCK_KIND
-                and not counted.startswith(self.prefix)
-                and not self._refcount.has(counted, self.number)
+                kind_of(block) == BLOCK_KIND
+                and not block.startswith(self.prefix)
+                and not self._references.has(block, self.number)
             ):
                 raise ProtocolError(
-                    f"it lends block {counted.hex()}, which it has not got"
+                    f"it lends block {block.hex()}, which it has not got"
                 )
 
     def _constructor_failed(self, frame: Frame) -> None:

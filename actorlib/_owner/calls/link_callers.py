@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from actorlib._owner.actors.worker_session import WorkerSession
-    from actorlib._owner.objects.objects import UnsentResults
-    from actorlib._owner.objects.refcount import BorrowedReferences
+    from actorlib._owner.objects.refcount import BorrowedReferences, UnsentResults
 
 
 @final

@@ -1,4 +1,4 @@
-"""Calls that await answers, and the delivery of answers to the callers.
+"""Calls that await answers: their deadlines, and the delivery of the answers.
 
 A caller is the owner's own code, or a worker. The callee is an actor, which runs its
 calls in order, or a function, which several workers run: ``CallRouter`` and
@@ -8,15 +8,26 @@ calls in order, or a function, which several workers run: ``CallRouter`` and
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+)
 
+from actorlib._base.deadlines import Deadlines
 from actorlib._futures.object_ref import ObjectRef
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._loops.loop_thread import call_soon_on
-from actorlib._owner.calls.deadlines import Timekeeper
 from actorlib._owner.objects.refcount import OWNER, passing
 from actorlib._wire.call_headers import late_error
 from actorlib._wire.errors import exception_of, fill_future
@@ -24,16 +35,17 @@ from actorlib._wire.messages import CANCELLED, FAILURE, RAISED, Frame
 from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    import asyncio
+    from collections.abc import Mapping
 
     from actorlib._core.current_call import Deadline
-    from actorlib._owner.calls.call_policy import Retries
     from actorlib._owner.calls.call_table import CallTable
-    from actorlib._owner.calls.deadlines import Clock, Timed
+    from actorlib._owner.calls.mailbox import Retries
     from actorlib._owner.objects.objects import ObjectTable
     from actorlib._owner.objects.refcount import BorrowedReferences
 
 
+K = TypeVar("K", bound=Hashable)
 W = TypeVar("W")
 
 
@@ -85,6 +97,112 @@ class CancelledTarget:
                 ref.set_cancelled()
         elif ref is not None and not isinstance(ref, StreamReader):
             ref.answer(IS_CANCELLED)
+
+
+class Timed(NamedTuple):
+    """A call with a deadline.
+
+    Attributes:
+        method: The name of the method or function.
+        deadline: The end of its time.
+    """
+
+    method: str
+    deadline: Deadline
+
+    @property
+    def is_over(self) -> bool:
+        return self.deadline[0] <= time.monotonic()
+
+
+class Clock:
+    """Watches the deadlines of all calls of a runtime by one timer.
+
+    The timer is set for the earliest deadline, and not set again when that call is
+    answered: then it only determines the next deadline.
+
+    Of two calls with the same deadline, the one that was made first is stopped first: a
+    call before the calls that it made, which have inherited its deadline.
+
+    Attributes:
+        loop: The loop of the timer.
+        now: Returns the time of the loop, in seconds.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.now: Callable[[], float] = loop.time
+        self._deadlines: Deadlines[tuple[Timekeeper[Any], Hashable]] = Deadlines()
+        self._timer: asyncio.TimerHandle | None = None
+        self._set_for = 0.0
+
+    def add(self, keeper: Timekeeper[K], call: K, when: float) -> None:
+        self._deadlines.add((keeper, call), when)
+        if self._timer is None or when < self._set_for:
+            self._set(when)
+
+    def discard(self, keeper: Timekeeper[K], call: K) -> None:
+        self._deadlines.discard((keeper, call))
+
+    def stop_if_idle(self) -> None:
+        if self._timer is not None and not self._deadlines.live:
+            self._timer.cancel()
+            self._timer = None
+
+    def _set(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        after = max(0.0, when - time.monotonic())
+        self._set_for = when
+        self._timer = self.loop.call_later(after, self._check)
+
+    def _check(self) -> None:
+        self._timer = None
+        for keeper, call in self._deadlines.due(time.monotonic()):
+            keeper.is_due(call)
+        when = self._deadlines.next()
+        if when is not None and self._timer is None:
+            self._set(when)
+
+
+class Timekeeper(Generic[K]):
+    """Keeps the deadlines of the unanswered calls of one table.
+
+    Attributes:
+        calls: The calls that have a deadline.
+    """
+
+    def __init__(self, clock: Clock, over: Callable[[K, Timed], None]) -> None:
+        self.calls: dict[K, Timed] = {}
+        self._clock = clock
+        self._over = over
+
+    def add(self, call: K, method: str, deadline: Deadline) -> None:
+        self.calls[call] = Timed(method, deadline)
+        self._clock.add(self, call, deadline[0])
+
+    def discard(self, call: K) -> None:
+        """Forgets a call, if it has a deadline."""
+        if self.calls.pop(call, None) is not None:
+            self._clock.discard(self, call)
+
+    def rename(self, call: K, name: K) -> None:
+        timed = self.calls.get(call)
+        if timed is not None:
+            self.discard(call)
+            self.add(name, *timed)
+
+    def keep(self, wanted: Callable[[K], bool]) -> None:
+        """Forgets all calls except those that are wanted."""
+        for call in [call for call in self.calls if not wanted(call)]:
+            self.discard(call)
+        self._clock.stop_if_idle()
+
+    def is_due(self, call: K) -> None:
+        """Reports a call whose time is over, unless another call's end has ended it."""
+        timed = self.calls.pop(call, None)
+        if timed is not None:
+            self._over(call, timed)
 
 
 class UnansweredCalls(ABC, Generic[W]):
@@ -220,13 +338,7 @@ def awaited(target: ResponseTarget | None) -> ObjectRef[Any] | StreamReader | No
 def give_answer(
     target: ResponseTarget | None, frame: Frame, references: BorrowedReferences
 ) -> None:
-    """Delivers an answer; without a recipient its borrowed references are returned.
-
-    Args:
-        target: The recipient.
-        frame: The answer.
-        references: Counts the borrowed references in it.
-    """
+    """Delivers an answer; without a recipient its borrowed references are returned."""
     borrowed = frame[-2]
     if type(target) is ObjectRef and borrowed is None:  # the usual case
         if not target.done():
@@ -277,13 +389,7 @@ def _was_asked_for(error: BaseException) -> bool:
 def retries_after(
     retries: Retries, answer: Frame, references: BorrowedReferences
 ) -> Retries | None:
-    """Returns the retries of a call that is sent again after an answer, or None.
-
-    Args:
-        retries: The retries so far.
-        answer: The answer.
-        references: Counts the borrowed references in it, as it may have to be loaded.
-    """
+    """Returns the retries of a call that is sent again after an answer, or None."""
     if answer[0] != FAILURE or answer[2] != RAISED or not retries.exceptions:
         return None
     if not retries.depends_on_error:

@@ -24,10 +24,9 @@ from actorlib._base.ids import LINKED
 from actorlib._futures.object_ref import IMMUTABLE, ObjectRef
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._loops.loop_thread import block
-from actorlib._owner.calls.call_policy import CallTerms, retries_of, terms_of
-from actorlib._owner.calls.calls_under_way import with_states
+from actorlib._owner.calls.call_table import with_states
 from actorlib._owner.calls.link_callers import LinkCallers
-from actorlib._owner.calls.mailbox import Mailbox
+from actorlib._owner.calls.mailbox import CallTerms, Mailbox, retries_of, terms_of
 from actorlib._owner.calls.response_target import (
     CancelledTarget,
     ResponseTarget,
@@ -37,8 +36,7 @@ from actorlib._owner.calls.response_target import (
     give_error,
     retries_after,
 )
-from actorlib._owner.objects.objects import UnsentResults
-from actorlib._owner.objects.refcount import OWNER, passing
+from actorlib._owner.objects.refcount import OWNER, UnsentResults, passing
 from actorlib._owner.teardown import tear_down
 from actorlib._shm.running_calls import MARK, read_begun
 from actorlib._wire.codec import pack
@@ -66,8 +64,8 @@ if TYPE_CHECKING:
     from actorlib._futures.object_ref import KeptValue
     from actorlib._owner.actors.actor_record import ActorRecord
     from actorlib._owner.actors.worker_session import CancelChildren, WorkerSession
-    from actorlib._owner.calls.calls_under_way import UnderWay
-    from actorlib._owner.calls.deadlines import Clock
+    from actorlib._owner.calls.call_table import UnderWay
+    from actorlib._owner.calls.response_target import Clock
     from actorlib._owner.objects.objects import ObjectTable
     from actorlib._owner.objects.refcount import BorrowedReferences
     from actorlib._shm.memory import Payload
@@ -96,8 +94,11 @@ class WorkerRoute(ABC):
         channel: The pipe to the worker; None while it takes no calls.
         unsent: The refs that it has sent and whose values it has not sent yet.
         is_closed: Whether new calls are refused.
+        output_label: Returns the name that output is shown behind now; None if that is
+            fixed.
     """
 
+    output_label: Callable[[], str] | None = None
     _cancel_children: CancelChildren | None = None
 
     def __init__(
@@ -118,11 +119,6 @@ class WorkerRoute(ABC):
     def session(self) -> int:
         """The number of the session that calls are sent to; 0 while there is none."""
         return 0 if self.channel is None else self._session
-
-    @property
-    def output_label(self) -> Callable[[], str] | None:
-        """Returns the name that output is shown behind now; None if that is fixed."""
-        return None
 
     def tell(self, frame: Frame) -> None:
         """Sends a frame that is not a call, if the worker is ready for calls."""
@@ -562,23 +558,29 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
     def interrupted(self) -> None:
         super().interrupted()
         self._usual_channel = None
-        self._is_held = False
-        tear_down(
-            self,
-            self._move_calls,
-            lambda: self._give_up(*self._mailbox.interrupted(), self._unavailable),
-            lambda: self._lose_callers(self._unavailable),
-            lambda: self._timekeeper.keep(self._has),
-        )
+        self._lose_calls(self._mailbox.interrupted, self._unavailable)
 
     def over(self) -> None:
         super().over()
+        self._lose_calls(self._mailbox.closed, self._died)
+
+    def _lose_calls(
+        self,
+        take: Callable[[], tuple[list[ResponseTarget], list[Frame]]],
+        why: Callable[[], BaseException],
+    ) -> None:
+        """Moves or fails the calls of a worker that has ended.
+
+        Args:
+            take: Removes the calls that get no answer from the mailbox.
+            why: Makes the error of one of them.
+        """
         self._is_held = False
         tear_down(
             self,
             self._move_calls,
-            lambda: self._give_up(*self._mailbox.closed(), self._died),
-            lambda: self._lose_callers(self._died),
+            lambda: self._give_up(*take(), why),
+            lambda: self._lose_callers(why),
             lambda: self._timekeeper.keep(self._has),
         )
 
@@ -662,7 +664,8 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         mailbox = self._mailbox
         call, (target, method, _) = mailbox.kept[number], self.calls.posted[number]
         reader = awaited(target)
-        if call.mover is None or reader is None or _has_items(reader):
+        has_items = isinstance(reader, StreamReader) and reader.has_received
+        if call.mover is None or reader is None or has_items:
             return
         actor = call.mover()
         router = None if actor is None else self._find_router(actor)
@@ -688,15 +691,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         payload: Payload,
         terms: CallTerms,
     ) -> bool:
-        """Accepts a call of another actor that has died; False if it cannot.
-
-        Args:
-            reader: Receives the answer or the items.
-            method: The name of the method.
-            borrowed: The borrowed references in the payload, which this process holds.
-            payload: The arguments.
-            terms: The terms of the call.
-        """
+        """Accepts a call of another actor that has died; False if it cannot."""
         if self.is_closed:
             return False
         if isinstance(reader, StreamReader):
@@ -814,11 +809,6 @@ def give_item(
 ) -> None:
     """Delivers an item to the reader of a stream; drops it if there is no reader.
 
-    Args:
-        target: The reader.
-        frame: The item.
-        references: Counts the borrowed references in it.
-
     Raises:
         ProtocolError: The call is not a stream.
     """
@@ -837,10 +827,6 @@ def give_item(
             cast("Any", target).item(frame)
     else:
         raise ProtocolError(f"an item of call {number}, which is not a stream")
-
-
-def _has_items(reader: ObjectRef[Any] | StreamReader) -> bool:
-    return isinstance(reader, StreamReader) and reader.has_received
 
 
 def _is_stream(target: ResponseTarget | None) -> bool:

@@ -90,14 +90,6 @@ class CallSubmitter:
     ) -> None:
         """Sends a call, now or after the calls to the actor that wait.
 
-        Args:
-            supervisor: The actor.
-            ref: Receives the answer.
-            callee: The method.
-            args: The positional arguments.
-            kwargs: The keyword arguments.
-            headers: The headers of the call.
-
         Raises:
             SerializationError: An argument cannot be sent.
         """
@@ -211,14 +203,7 @@ class CallSubmitter:
     def post(
         self, pool: TaskPool, entry: CalledFunction, ref: Result, call: Call
     ) -> None:
-        """Posts a call of a function when its arguments exist.
-
-        Args:
-            pool: The pool that runs it.
-            entry: The function.
-            ref: Receives the answer.
-            call: The call, which has no number yet.
-        """
+        """Posts a call of a function when its arguments exist."""
         call.number = pool.defer(ref, entry.label, call.headers)
         ref.bind(pool, call.number)
         call_when_done(

@@ -12,6 +12,7 @@ from actorlib._options.function_options import FunctionOptions
 from actorlib._options.resources import CPU, GPU_MEMORY
 from actorlib._options.runtime_env import refuse_env
 from actorlib._owner.actors.placement import exclude_unfit
+from actorlib._owner.actors.worker_session import Phase
 from actorlib._owner.functions.task_queue import (
     MOST_SLOTS,
     FunctionCode,
@@ -21,7 +22,6 @@ from actorlib._owner.functions.task_queue import (
 from actorlib._owner.functions.task_slots import GroupSlots, MachineSlots
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.requests.untrusted import load_items
-from actorlib._owner.teardown import Phase
 from actorlib._scheduler.catalogue import Demand
 from actorlib._scheduler.request import LeaseRequest, untyped
 from actorlib._wire.function_code import pickle_function

@@ -42,9 +42,8 @@ if TYPE_CHECKING:
 
     from actorlib._base.ids import CountedId
     from actorlib._owner.actors.supervisor import ActorSupervisor
-    from actorlib._owner.calls.calls_under_way import UnderWay
-    from actorlib._owner.calls.deadlines import Clock
-    from actorlib._owner.calls.response_target import ResponseTarget
+    from actorlib._owner.calls.call_table import UnderWay
+    from actorlib._owner.calls.response_target import Clock, ResponseTarget
     from actorlib._owner.functions.task_worker import CalledFunction, FunctionCall
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.objects.objects import ObjectTable

@@ -17,7 +17,7 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from actorlib._options.resources import CPU
-from actorlib._owner.calls.call_policy import Retries
+from actorlib._owner.calls.mailbox import Retries
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -202,9 +202,6 @@ class WorkerLoad:
         call_counts: How many calls it was sent of functions that limit them
             (max_calls).
         runs_all: Whether it runs all of its calls at once.
-
-    Args:
-        runs_all: Whether it runs all of its calls at once.
     """
 
     def __init__(self, *, runs_all: bool = False) -> None:
@@ -296,12 +293,7 @@ class WorkerLoad:
         return ran, [task for task in tasks if task not in ran]
 
     def note_duration(self, number: int, seconds: float) -> None:
-        """Notes how long a function takes at present.
-
-        Args:
-            number: The number of the function.
-            seconds: The time of a call.
-        """
+        """Notes how long a function takes at present."""
         codes = (task.entry.code for task in self.tasks)
         code = next((code for code in codes if code.number == number), None)
         depth = prefetch_depth(seconds)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 from actorlib._base.ids import ActorId
 from actorlib._options.resources import CPU, Resources
@@ -27,48 +27,45 @@ PendingLease: TypeAlias = "asyncio.Future[Lease]"
 """A request in line: the lease, now or later."""
 
 
-class Slots(Protocol):
-    """Grants slots to the workers of one queue."""
+@final
+class MachineSlots:
+    """Grants slots of the machine to one queue, in line with all other requests."""
+
+    def __init__(self, scheduler: Scheduler, demand: Demand) -> None:
+        self._ledger = scheduler.ledger
+        self._admission = scheduler.admission
+        self._demand = demand
 
     def error(self) -> Exception | None:
         """Returns why no slot will ever be granted; None if one may be."""
-        ...
+        return None
 
     def acquire(self, label: str, *, is_nested: bool) -> PendingLease:
-        """Requests a slot; the future is done at once, or when its turn has come.
-
-        Args:
-            label: Names the call, for messages.
-            is_nested: Whether a worker has made the call.
-        """
-        ...
+        """Requests a slot; the future is done at once, or when its turn has come."""
+        priority = Priority.NESTED if is_nested else Priority.USUAL
+        request = LeaseRequest(label, *self._demand, priority)
+        return self._admission.acquire(request)
 
     def explain(self, label: str, pending: PendingLease) -> str:
-        """Returns why there is no slot yet.
-
-        Args:
-            label: Names the call.
-            pending: The request.
-        """
-        ...
+        """Returns why there is no slot yet for a call that a label names."""
+        return self._admission.explain(LeaseRequest(label, *self._demand), pending)
 
     def mark_transient(self, lease: Lease) -> None:
         """Marks a lease as returning soon: a call runs with it now."""
-        ...
+        self._ledger.mark_transient(lease)
 
     def leave(self, pending: PendingLease) -> None:
         """Cancels a request, or returns a slot that was not used."""
-        ...
+        self._admission.leave(pending)
+        if not pending.done():
+            pending.cancel()  # else the log would say that it waits
 
-    def release(self, lease: Lease) -> None: ...
+    def release(self, lease: Lease) -> None:
+        self._admission.release(lease)
 
     def release_cpus(self, lease: Lease) -> Lease:
-        """Returns the CPUs of a call that waits to the machine or the group.
-
-        Returns:
-            The rest of its lease.
-        """
-        ...
+        """Returns the CPUs of a call that waits; returns the rest of its lease."""
+        return self._admission.release_part(lease, CPU)
 
     def reacquire(
         self, label: str, cpus: int, lease: Lease | None
@@ -80,53 +77,6 @@ class Slots(Protocol):
             cpus: The units of CPUs.
             lease: The lease that it has kept, if any.
         """
-        ...
-
-    def merge(self, lease: Lease, cpus: Lease) -> Lease:
-        """Merges the lease that a call has kept with the CPUs that it got back."""
-        ...
-
-    def others_wait(self, own: int) -> bool:
-        """Whether more requests than ``own`` wait."""
-        ...
-
-
-@final
-class MachineSlots:
-    """Grants slots of the machine, in line with all other requests; see Slots."""
-
-    def __init__(self, scheduler: Scheduler, demand: Demand) -> None:
-        self._ledger = scheduler.ledger
-        self._admission = scheduler.admission
-        self._demand = demand
-
-    def error(self) -> None: ...
-
-    def acquire(self, label: str, *, is_nested: bool) -> PendingLease:
-        priority = Priority.NESTED if is_nested else Priority.USUAL
-        request = LeaseRequest(label, *self._demand, priority)
-        return self._admission.acquire(request)
-
-    def explain(self, label: str, pending: PendingLease) -> str:
-        return self._admission.explain(LeaseRequest(label, *self._demand), pending)
-
-    def mark_transient(self, lease: Lease) -> None:
-        self._ledger.mark_transient(lease)
-
-    def leave(self, pending: PendingLease) -> None:
-        self._admission.leave(pending)
-        if not pending.done():
-            pending.cancel()  # else the log would say that it waits
-
-    def release(self, lease: Lease) -> None:
-        self._admission.release(lease)
-
-    def release_cpus(self, lease: Lease) -> Lease:
-        return self._admission.release_part(lease, CPU)
-
-    def reacquire(
-        self, label: str, cpus: int, lease: Lease | None
-    ) -> PendingLease | None:
         del lease
         resources = Resources.of({CPU: cpus})
         if not self._ledger.could_free_up(resources):
@@ -135,15 +85,17 @@ class MachineSlots:
         return self._admission.acquire(request)
 
     def merge(self, lease: Lease, cpus: Lease) -> Lease:
+        """Merges the lease that a call has kept with the CPUs that it got back."""
         return self._ledger.merge(lease, cpus)
 
     def others_wait(self, own: int) -> bool:
+        """Whether more requests than ``own`` wait."""
         return len(self._admission) > own
 
 
 @final
 class GroupSlots:
-    """Grants slots in the bundles of a placement group; see Slots.
+    """Grants slots in the bundles of a placement group; see MachineSlots.
 
     A request that waits is a member of the group, so that removing the group ends the
     wait.
@@ -247,6 +199,9 @@ class GroupSlots:
             constraints=self._demand.constraints,
             bundle_index=self._index,
         )
+
+
+Slots: TypeAlias = MachineSlots | GroupSlots
 
 
 def _removed(pending: PendingLease, _: str) -> None:

@@ -92,6 +92,7 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         self.last_call = 0
         self.functions: set[int] = set()
         self.last_sent: CalledFunction | None = None
+        self.output_label = self._name_output
 
     @property
     def title(self) -> str:
@@ -104,12 +105,8 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         """Whether every call that it has runs again if it ends."""
         return all(task.retries.times for task in self.tasks)
 
-    @property
-    def output_label(self) -> Callable[[], str]:
+    def _name_output(self) -> str:
         """Returns the name of the function that runs, or has run last."""
-        return self._output_label
-
-    def _output_label(self) -> str:
         return self.label(
             "function" if self.last_sent is None else self.last_sent.label
         )
@@ -174,11 +171,6 @@ class IdleWorkers:
 
     At most as many are kept as the machine has CPUs, plus the highest recent number of
     blocked workers. None is kept where memory is short.
-
-    Args:
-        loop: The owner's loop.
-        machine: Where they run.
-        dismiss: Ends an idle worker; called with it and the reason.
     """
 
     def __init__(

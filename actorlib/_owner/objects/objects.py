@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from actorlib._owner.actors.worker_session import WorkerSession
-    from actorlib._owner.objects.refcount import BorrowedReferences
+    from actorlib._owner.objects.refcount import BorrowedReferences, UnsentResults
     from actorlib._shm.memory import Payload
 
 
@@ -173,13 +173,7 @@ class ObjectTable:
         revoke: Callable[[], None],
         unsent: UnsentResults | None,
     ) -> None:
-        """Adds an object whose ref a worker is about to send.
-
-        Args:
-            object_id: Its id.
-            revoke: Cancels the call that it is the result of.
-            unsent: Counts the values that the worker has to send before it is idle.
-        """
+        """Adds an object whose ref a worker is about to send."""
         if object_id not in self._of_workers:
             self._of_workers[object_id] = WorkerObject(revoke, unsent)
 
@@ -297,30 +291,6 @@ def _answer_of(engine: SendingEngine, ref: ObjectRef[Any]) -> Frame:
 
 def _failure(error: BaseException) -> Frame:
     return (FAILURE, 0, DIED, one_line(error), "", "", None, dump_exception(error))
-
-
-class UnsentResults:
-    """Counts the refs that an actor has sent, and whose values it has not sent yet.
-
-    Args:
-        when_empty: Called when none is left.
-    """
-
-    def __init__(self, when_empty: Callable[[], None]) -> None:
-        self._when_empty = when_empty
-        self._count = 0
-
-    def __bool__(self) -> bool:
-        return self._count > 0
-
-    def add(self) -> None:
-        self._count += 1
-
-    def remove(self) -> None:
-        """Discounts a ref whose value was sent or is not needed."""
-        self._count -= 1
-        if not self._count:
-            self._when_empty()
 
 
 def _nbytes_of(payload: Payload) -> int:

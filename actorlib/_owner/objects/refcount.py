@@ -25,7 +25,7 @@ RUNTIME = -1
 
 
 class RefCount:
-    """Counts the references of each holder."""
+    """Counts the references of each holder, without consequences."""
 
     def __init__(self) -> None:
         self._counts: dict[CountedId, dict[int, int]] = {}
@@ -83,7 +83,7 @@ class RefCount:
             return True
         return not self.is_held(actor)
 
-    def move(self, actors: Iterable[CountedId], holder: int) -> None:
+    def lent(self, actors: Iterable[CountedId], holder: int) -> None:
         """Moves references of this process to the worker that they were sent to.
 
         Raises:
@@ -130,27 +130,28 @@ class RefCount:
         return unheld
 
 
-class BorrowedReferences:
+class BorrowedReferences(RefCount):
     """Counts the references in payloads: handles, refs inside of values, blocks.
 
     Args:
-        counts: The counts.
         on_held: Called with each object that is held now and was not before.
         on_unheld: Called with each object that is no longer held.
+
+    Attributes:
+        on_unheld: As given.
     """
 
     def __init__(
         self,
-        counts: RefCount,
         on_held: Callable[[CountedId], None],
         on_unheld: Callable[[CountedId], None],
     ) -> None:
-        self._counts = counts
+        super().__init__()
         self._on_held = on_held
-        self._on_unheld = on_unheld
+        self.on_unheld = on_unheld
 
     def retain(self, counted: CountedId, holder: int) -> None:
-        if self._counts.add(counted, holder):
+        if self.add(counted, holder):
             self._on_held(counted)
 
     def release(self, counted: CountedId, holder: int, count: int = 1) -> None:
@@ -159,27 +160,44 @@ class BorrowedReferences:
         Raises:
             LookupError: The holder has fewer references.
         """
-        if self._counts.remove(counted, holder, count):
-            self._on_unheld(counted)
-
-    def has(self, counted: CountedId, holder: int) -> bool:
-        return self._counts.has(counted, holder)
+        if self.remove(counted, holder, count):
+            self.on_unheld(counted)
 
     def arrived(self, borrowed: Collection[CountedId], holder: int) -> None:
         """Adds the references that a frame brought to a holder."""
         for counted in borrowed:
-            if self._counts.add(counted, holder):
+            if self.add(counted, holder):
                 self._on_held(counted)
 
     def returned(self, borrowed: Collection[CountedId], holder: int) -> None:
         """Removes references that a holder has returned."""
         for counted in borrowed:
-            if self._counts.remove(counted, holder):
-                self._on_unheld(counted)
+            if self.remove(counted, holder):
+                self.on_unheld(counted)
 
-    def lent(self, borrowed: Collection[CountedId], holder: int) -> None:
-        """Moves references of this process to the worker that they were sent to."""
-        self._counts.move(borrowed, holder)
+
+class UnsentResults:
+    """Counts the refs that an actor has sent, and whose values it has not sent yet.
+
+    Args:
+        when_empty: Called when none is left.
+    """
+
+    def __init__(self, when_empty: Callable[[], None]) -> None:
+        self._when_empty = when_empty
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def add(self) -> None:
+        self._count += 1
+
+    def remove(self) -> None:
+        """Discounts a ref whose value was sent or is not needed."""
+        self._count -= 1
+        if not self._count:
+            self._when_empty()
 
 
 class passing:  # noqa: N801  # used like the functions of ``contextlib``

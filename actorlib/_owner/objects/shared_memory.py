@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from actorlib._base.ids import PREFIX_SIZE
+from actorlib._owner.actors.worker_session import Phase
 from actorlib._rows.snapshot import ObjectStoreInfo
 from actorlib._shm.layout import SEGMENT_NAME_SIZE
 from actorlib._shm.memory import SharedMemory, SharingOptions
@@ -27,7 +28,7 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     import asyncio
     import socket
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._owner.actors.worker_session import WorkerSession
@@ -51,6 +52,8 @@ class ObjectStore:
 
     Attributes:
         memory: The memory of the owner.
+        live: The blocks that are held: their bytes, 0 if unknown, and since when, by
+            ``time.monotonic()``.
     """
 
     def __init__(
@@ -59,8 +62,7 @@ class ObjectStore:
         self.memory = SharedMemory()
         self.memory.settings = settings
         self._sizes = self.memory.sizes = {}
-        # By block, its bytes and since when it is held.
-        self._live: dict[bytes, tuple[int, float]] = {}
+        self.live: dict[bytes, tuple[int, float]] = {}
         if limit:
             self.memory.budget = MemoryBudget(limit)
         self._makers: dict[bytes, WorkerSession] = {}
@@ -86,17 +88,8 @@ class ObjectStore:
             budget.repair()
             used = budget.used()
         # A worker may have updated its number just now.
-        live = min(sum(nbytes for nbytes, _ in self._live.values()), used)
+        live = min(sum(nbytes for nbytes, _ in self.live.values()), used)
         return ObjectStoreInfo(live=live, warm=used - live, limit=budget.limit)
-
-    def live(self) -> Mapping[bytes, tuple[int, float]]:
-        """Returns the blocks that are held.
-
-        Returns:
-            By block, its bytes, 0 if unknown, and when it was first held, by
-            ``time.monotonic()``.
-        """
-        return self._live
 
     def touched(self) -> dict[bytes, int]:
         """Returns the bytes that each process has touched, by the prefix of its ids.
@@ -124,6 +117,7 @@ class ObjectStore:
         """
         prefix = session.prefix
         self._makers[prefix] = session
+        session.cleanup.add(Phase.MEMORY, self._worker_gone)
         if self.memory.budget is None:
             return
         if self._free_slots:
@@ -137,12 +131,7 @@ class ObjectStore:
         session.sharing.send_setup(sock, slot)
 
     def call_cells(self, prefix: bytes, count: int = CELLS) -> Sequence[int]:
-        """Returns the first cells for the calls of a process; empty if it has none.
-
-        Args:
-            prefix: The prefix of the ids that the process makes.
-            count: The number of cells.
-        """
+        """Returns the first cells for the calls of a process; empty if it has none."""
         slot, budget = self._slots.get(prefix), self.memory.budget
         if slot is not None and budget is not None:
             return budget.call_cells_of(slot, count)
@@ -156,14 +145,14 @@ class ObjectStore:
 
     def held(self, block: bytes) -> None:
         """Counts a block that is held from now on."""
-        self._live[block] = self._sizes.pop(block, 0), time.monotonic()
+        self.live[block] = self._sizes.pop(block, 0), time.monotonic()
         name = block[:SEGMENT_NAME_SIZE]
         self._held[name] = self._held.get(name, 0) + 1
         self._sweep_later()
 
     def unheld(self, block: bytes) -> None:
         """Frees a block that is no longer held."""
-        self._live.pop(block, None)
+        self.live.pop(block, None)
         self._sizes.pop(block, None)
         name = block[:SEGMENT_NAME_SIZE]
         self._held[name] -= 1
@@ -179,7 +168,7 @@ class ObjectStore:
         elif name not in self._held:
             self._forget(name)
 
-    def on_worker_gone(self, session: WorkerSession) -> None:
+    def _worker_gone(self, session: WorkerSession) -> None:
         """Forgets the memory of a worker, now or when none of it is held."""
         prefix = session.prefix
         del self._makers[prefix]

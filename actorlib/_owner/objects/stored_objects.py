@@ -51,7 +51,7 @@ class StoredObjects:
     def listed(self, sort: ObjectOrder, limit: int | None) -> list[ObjectInfo]:
         """Lists as many objects as requested; see RuntimeEngine."""
         store, is_by_age = self._table.object_store, sort == "age"
-        blocks = store.live()
+        blocks = store.live
         objects = {one.object_id: one for one in self._table.objects.kept()}
         warm = _warm(blocks, store.touched())
         # Bare tuples: there may be 100,000 blocks, and the loop waits meanwhile.
@@ -133,7 +133,7 @@ class StoredObjects:
 
     def _holders(self, counted: CountedId) -> dict[str, int]:
         holders: Counter[str] = Counter()
-        for holder, count in self._table.refcount.holders(counted).items():
+        for holder, count in self._table.references.holders(counted).items():
             holders[self._title(holder)] += count
         return dict(holders)
 
@@ -145,7 +145,7 @@ class StoredObjects:
         return title
 
     def _title_of_worker(self, session: int) -> str:
-        actor = self._table.refcount.who(session)
+        actor = self._table.references.who(session)
         supervisor = self._table.by_id.get(ActorId(actor)) if actor else None
         if supervisor is None:
             title = None if self._clients is None else self._clients.title(session)

@@ -4,5 +4,4 @@ In reading order:
 
 * ``inspection``: the rows about actors and calls.
 * ``inquiries``: asks workers, and waits a limited time for busy ones.
-* ``log_tail``: selects the useful last lines of standard error.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from actorlib._owner.teardown import Phase
+from actorlib._owner.actors.worker_session import Phase
 
 if TYPE_CHECKING:
     import asyncio

@@ -15,7 +15,7 @@ from actorlib._options.kinds import UNITS
 from actorlib._options.resources import counted
 from actorlib._options.shares import ActorShare
 from actorlib._owner.actors.actor_record import ActorState
-from actorlib._owner.calls.calls_under_way import UnderWay, with_states
+from actorlib._owner.calls.call_table import UnderWay, with_states
 from actorlib._owner.calls.response_target import CancelledTarget
 from actorlib._owner.requests.worker_calls import WorkerCall, WorkerStream
 from actorlib._rows.snapshot import ActorInfo, AllCalls, CallInfo
@@ -55,13 +55,7 @@ class LinkCall(NamedTuple):
 
 @final
 class Inspector:
-    """Describes the actors and the calls of one runtime.
-
-    Args:
-        table: The actors. The inspector remembers the rows of those that it forgets.
-        links: The links between their workers.
-        history: The number of remembered rows.
-    """
+    """Describes the actors and calls of one runtime, and remembers forgotten actors."""
 
     def __init__(self, table: ActorTable, links: LinkBroker, history: int) -> None:
         table.on_forget = self._remember

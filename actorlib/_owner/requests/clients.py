@@ -82,12 +82,7 @@ class ClientSession(WorkerSession):
 
 
 class Clients:
-    """Keeps the clients of one runtime.
-
-    Args:
-        table: The actors of the runtime, and what they share.
-        context: The runtime context of the owner's own code.
-    """
+    """Keeps the clients of one runtime."""
 
     def __init__(self, table: ActorTable, context: RuntimeContext) -> None:
         self._table = table

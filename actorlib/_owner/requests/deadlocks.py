@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from actorlib._owner.actors.actor_record import ActorState
-from actorlib._owner.teardown import Phase
+from actorlib._owner.actors.worker_session import Phase
 from actorlib.exceptions import DeadlockError
 
 if TYPE_CHECKING:
@@ -136,12 +136,7 @@ _HAVE_PROCESS = (ActorState.ALIVE, ActorState.DRAINING)
 
 
 class Deadlocks:
-    """Detects deadlocks among the waits of all workers.
-
-    Args:
-        find: Returns an unanswered call by the number of the session and its own.
-        supervisor_of: Returns the supervisor of an actor.
-    """
+    """Detects deadlocks among the waits of all workers."""
 
     def __init__(
         self,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from actorlib._base.ids import LINKED
 from actorlib._owner.actors.actor_record import ActorState
-from actorlib._owner.calls.call_policy import retries_of
+from actorlib._owner.actors.worker_session import Phase
+from actorlib._owner.calls.mailbox import retries_of
 from actorlib._owner.requests.worker_calls import WorkerCall, WorkerCalls
-from actorlib._owner.teardown import Phase
 from actorlib._wire.messages import (
     CANCEL_CHILDREN,
     LINK_BEGIN,
@@ -48,12 +48,6 @@ _SESSIONS = 1 << 23
 
 class LinkBroker:
     """Creates the links of one runtime, and relays the frames about them.
-
-    Args:
-        calls: The unanswered calls of workers.
-        find: Returns the supervisor of an actor, or None.
-        cancel_children: Cancels the calls of a call, given by the number of the session
-            that runs it and its own.
 
     Attributes:
         handlers: The handlers of the frames that workers send about links.

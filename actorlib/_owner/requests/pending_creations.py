@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import Interface
 from actorlib._owner.actors.actor_record import ActorDefinition, EncodedArguments
+from actorlib._owner.actors.exit_reason import lost
+from actorlib._owner.actors.worker_session import Phase
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.requests.untrusted import load_items
-from actorlib._owner.teardown import Phase
 from actorlib._wire.errors import exception_of
 from actorlib._wire.function_code import ClassDefinition
 from actorlib._wire.messages import DIED, RESULT
 from actorlib._wire.serialization import decode, encode
-from actorlib.exceptions import (
-    ActorAlreadyExistsError,
-    ActorDiedError,
-    Exit,
-    ProtocolError,
-)
+from actorlib.exceptions import ActorAlreadyExistsError, ProtocolError
 
 if TYPE_CHECKING:
     import asyncio
@@ -34,12 +30,7 @@ if TYPE_CHECKING:
 
 
 class PendingCreations:
-    """Creates the actors of workers before their arguments have arrived.
-
-    Args:
-        engine: Holds the references that classes capture.
-        table: The actors.
-    """
+    """Creates the actors of workers before their arguments have arrived."""
 
     def __init__(self, engine: SendingEngine, table: ActorTable) -> None:
         self._engine = engine
@@ -122,7 +113,8 @@ class PendingCreations:
         for actor, arguments in list(self._awaited.items()):
             if actor.startswith(session.prefix) and not arguments.done():
                 reason = "the actor that made it ended before its arguments were ready"
-                arguments.set_exception(_never_created(actor, reason))
+                message = f"actor {actor.hex()} was never created: {reason}"
+                arguments.set_exception(lost(actor, message, reason))
 
 
 def _load_checked(declaration: bytes) -> tuple[Interface, ActorOptions, bytes]:
@@ -143,9 +135,3 @@ def _load_checked(declaration: bytes) -> tuple[Interface, ActorOptions, bytes]:
     if not isinstance(name, str) or not isinstance(methods, Mapping):
         raise ProtocolError(f"an invalid class: {name!r}")
     return interface, options, exceptions
-
-
-def _never_created(actor: ActorId, reason: str) -> ActorDiedError:
-    how = Exit(cause="lost", reason=reason)
-    message = f"actor {actor.hex()} was never created: {reason}"
-    return ActorDiedError(message, exit=how, actor_id=actor.hex())

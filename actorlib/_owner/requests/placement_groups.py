@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 
 
 class GroupOperations(PlacementGroups):
-    """The operations on groups for the owner's own code, on any thread.
-
-    Args:
-        table: The actors of the runtime, and the state that they share.
-        portal: Calls functions on the owner's loop.
-        check: Raises if the runtime does not accept work now.
-    """
+    """The operations on groups for the owner's own code, on any thread."""
 
     def __init__(
         self, table: ActorTable, portal: RuntimePortal, check: Callable[[], None]
@@ -87,22 +81,16 @@ class GroupOperations(PlacementGroups):
         return [group.info() for group in self._groups]
 
 
-def serve(
-    groups: GroupTable,
-    call: WorkerCall,
-    maker: int,
-    verb: str,
-    payload: Payload,
-) -> None:
+def serve(groups: GroupTable, call: WorkerCall, verb: str, payload: Payload) -> None:
     """Serves an operation of a worker on groups.
 
     Args:
         groups: All groups.
         call: Gets the answer.
-        maker: The number of the worker's session.
         verb: The name of the operation.
         payload: Its arguments, pickled; for ``ready`` with the value of the answer.
     """
+    session = call.session
 
     def answer(value: object = None) -> None:
         call.answer((RESULT, 0, None, dump(value)))
@@ -113,10 +101,10 @@ def serve(
         elif verb == "find":
             answer(groups.named(load_one(payload, str)).spec)
         elif verb == "reserve":
+            maker = session.number
             groups.reserve(_new_spec(payload, groups, maker), maker)
             answer()
         elif verb == "remove":
-            session = call.session
             by = f"a {session.title}" if session.is_client else "an actor"
             reason = f"{by} called remove_placement_group()"
             group = GroupId(load_one(payload, bytes))

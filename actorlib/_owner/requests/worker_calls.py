@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, final
 
 from actorlib._base.ids import LINKED
 from actorlib._futures.flow_control import UNREAD
-from actorlib._owner.calls.deadlines import Clock, Timed, Timekeeper
-from actorlib._owner.calls.response_target import IS_CANCELLED
+from actorlib._owner.actors.worker_session import Phase
+from actorlib._owner.calls.response_target import IS_CANCELLED, Clock, Timed, Timekeeper
 from actorlib._owner.objects.refcount import OWNER
-from actorlib._owner.teardown import Phase, tear_down
+from actorlib._owner.teardown import tear_down
 from actorlib._wire.arguments import load_handle
 from actorlib._wire.call_headers import late_error
 from actorlib._wire.errors import dump_exception
@@ -49,18 +49,14 @@ class WorkerCalls:
 
     The key of a call is the number of its worker's session and its own number there.
 
-    Args:
-        references: Counts the borrowed references of answers.
-        clock: The clock of deadlines.
-
     Attributes:
-        streams: The streams that workers may still acknowledge.
+        streams: The streams that workers may still acknowledge, by the same keys.
         deferred: The calls with a deadline whose arguments have not arrived. The callee
             keeps the deadlines of all others.
     """
 
     def __init__(self, references: BorrowedReferences, clock: Clock) -> None:
-        self.streams = WorkerStreams()
+        self.streams: dict[tuple[int, int], WorkerStream] = {}
         self.deferred: Timekeeper[tuple[int, int]] = Timekeeper(clock, self._is_late)
         self.references = references
         self._calls: dict[tuple[int, int], WorkerCall] = {}
@@ -140,10 +136,16 @@ class WorkerCalls:
         """
         for number in self.children(session, parent_call):
             call = self.get(session, number)
-            self.streams.end(session, number)
+            self.streams.pop((session, number), None)
             # First: the waiting thread may be the one to run it.
             if call is not None and not call.drop(by_force=by_force):
                 call.answer(IS_CANCELLED)
+
+    def acknowledge(self, session: WorkerSession, call: int, count: int) -> None:
+        """Relays the number of items that a worker has taken from a stream."""
+        stream = self.streams.get((session.number, call))
+        if stream is not None:
+            stream.took(count)
 
     def give_up(self, borrowed: tuple[CountedId, ...] | None) -> None:
         """Returns the borrowed references of a frame without a recipient."""
@@ -157,9 +159,10 @@ class WorkerCalls:
         These wait for their arguments or went over a link; all others go on, and are
         removed when they are answered.
         """
-        streams = self.streams.forget(session.number)
-        tear_down(session, *(partial(self._leave, stream) for stream in streams))
         number = session.number
+        keys = [key for key in self.streams if key[0] == number]
+        streams = [self.streams.pop(key) for key in keys]
+        tear_down(session, *(partial(self._leave, stream) for stream in streams))
         calls = [call for call in self._calls.values() if call.session.number == number]
         for call in calls:
             if not 0 < call.number < LINKED:
@@ -171,7 +174,7 @@ class WorkerCalls:
 
     def _is_late(self, key: tuple[int, int], timed: Timed) -> None:
         call = self.get(*key)
-        self.streams.end(*key)
+        self.streams.pop(key, None)
         if call is not None:
             call.fail(late_error(call.where, timed.deadline))
 
@@ -313,7 +316,7 @@ class WorkerStream:
         self._is_capped = is_capped
         self._is_gone = False
         self._number = 0
-        calls.streams.add(self)
+        calls.streams[call.session.number, call.call_id] = self
         call.session.cleanup.add(Phase.ANSWERS, calls.on_worker_gone)
 
     @property
@@ -359,40 +362,8 @@ class WorkerStream:
 
     def _end(self) -> None:
         if not self._is_capped:
-            self._calls.streams.end(self.call.session.number, self.call.call_id)
-
-
-@final
-class WorkerStreams:
-    """The streams that workers read, by session and the worker's call number."""
-
-    def __init__(self) -> None:
-        self._open: dict[int, dict[int, WorkerStream]] = {}
-
-    def __len__(self) -> int:
-        return sum(map(len, self._open.values()))
-
-    def add(self, stream: WorkerStream) -> None:
-        call = stream.call
-        self._open.setdefault(call.session.number, {})[call.call_id] = stream
-
-    def acknowledge(self, session: WorkerSession, call: int, count: int) -> None:
-        """Relays the number of items that a worker has taken."""
-        stream = self._open.get(session.number, {}).get(call)
-        if stream is not None:
-            stream.took(count)
-
-    def end(self, session: int, call: int) -> None:
-        """Forgets a stream of which the worker gets no more frames."""
-        streams = self._open.get(session)
-        if streams is not None:
-            streams.pop(call, None)
-            if not streams:
-                del self._open[session]
-
-    def forget(self, session: int) -> list[WorkerStream]:
-        """Forgets a worker that has ended, and returns its streams."""
-        return list(self._open.pop(session, {}).values())
+            key = self.call.session.number, self.call.call_id
+            self._calls.streams.pop(key, None)
 
 
 def answer_when(

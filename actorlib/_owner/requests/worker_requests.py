@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._base.ids import LINKED
 from actorlib._base.log import warn
+from actorlib._owner.actors.exit_reason import lost
+from actorlib._owner.actors.worker_session import Phase
 from actorlib._owner.calls.response_target import IS_CANCELLED
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.requests.deadlocks import Deadlocks
@@ -24,7 +26,6 @@ from actorlib._owner.requests.worker_calls import (
     WorkerStream,
     answer_when,
 )
-from actorlib._owner.teardown import Phase
 from actorlib._wire.messages import (
     AWAIT,
     BLOCKED,
@@ -61,9 +62,7 @@ from actorlib._wire.messages import (
 )
 from actorlib._wire.serialization import decode, dump
 from actorlib.exceptions import (
-    ActorDiedError,
     ActorNotFoundError,
-    Exit,
     ProtocolError,
     SerializationError,
 )
@@ -78,6 +77,7 @@ if TYPE_CHECKING:
     from actorlib._owner.actors.worker_session import WorkerSession
     from actorlib._shm.memory import Payload
     from actorlib._wire.arguments import SendingEngine
+    from actorlib.exceptions import ActorDiedError
 
 _CLIENT_ANSWER = 0.5
 """Seconds that a client may take to report whether it has calls over links."""
@@ -127,7 +127,7 @@ class WorkerRequests:
             FIND: self._find,
             LEAVE: self._leave,
             GROUP: self._group,
-            STREAM_ACK: self._calls.streams.acknowledge,
+            STREAM_ACK: self._calls.acknowledge,
             OBJECT_ANNOUNCE: self._announce_object,
             OBJECT_PUT: _without_session(table.objects.keep),
             OBJECT_GET: self._get_object,
@@ -182,7 +182,7 @@ class WorkerRequests:
     ) -> None:
         request = self._calls.expect(session, call)
         session.cleanup.add(Phase.GROUPS, self._remove_groups)
-        serve_group(self._table.groups, request, session.number, verb, arguments)
+        serve_group(self._table.groups, request, verb, arguments)
 
     def _remove_groups(self, session: WorkerSession) -> None:
         self._table.groups.orphan(session.number)
@@ -389,7 +389,7 @@ class WorkerRequests:
             announced.answer(IS_CANCELLED)
 
     def _cancel(self, session: WorkerSession, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
-        self._calls.streams.end(session.number, call)
+        self._calls.streams.pop((session.number, call), None)
         cancelled = self._calls.get(session.number, call)
         if cancelled is None or cancelled.drop(recursive=recursive):
             return
@@ -476,12 +476,8 @@ def _unreadable(method: str, error: Exception) -> SerializationError:
 
 
 def _unknown(actor: ActorId) -> ActorDiedError:
-    how = Exit(cause="lost", reason="this runtime has no such actor")
-    return ActorDiedError(
-        f"this runtime has no actor {actor.hex()}",
-        exit=how,
-        actor_id=actor.hex(),
-    )
+    message = f"this runtime has no actor {actor.hex()}"
+    return lost(actor, message, "this runtime has no such actor")
 
 
 def _load_retries(headers: dict[str, Any]) -> dict[str, Any]:
