@@ -985,6 +985,11 @@ def run(main: Coroutine[Any, Any, T]) -> T:
                         # A signal handler of the program has raised in the loop.
                         runner.run(_cancelled(tasks))
     except BaseException as error:
+        reason = error.__context__
+        if isinstance(error, RuntimeError) and isinstance(reason, TemplateError):
+            # Without threads the runner cannot end the loop's executor.
+            hide_own_frames(reason, *_LOOPS)
+            raise reason from reason.__cause__
         hide_own_frames(error, *_LOOPS)
         raise
 

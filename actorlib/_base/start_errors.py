@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import traceback
 
 _ADVICE = {
     errno.EFBIG: (
@@ -18,12 +19,7 @@ _ADVICE = {
     errno.ENFILE: "too many files are open on this machine",
     errno.ENOMEM: "there is not enough memory",
     errno.ENOSPC: "there is no space left, perhaps in /dev/shm of the container",
-    errno.EPERM: (
-        "the kernel refuses a system call, perhaps by the seccomp profile of the "
-        "container: 'docker run --security-opt seccomp=unconfined' runs without one"
-    ),
 }
-_ADVICE[errno.ENOSYS] = _ADVICE[errno.EPERM]
 
 
 def advice_on_start(error: OSError | RuntimeError) -> str:
@@ -32,8 +28,28 @@ def advice_on_start(error: OSError | RuntimeError) -> str:
     Empty for an error that says it itself.
     """
     if not isinstance(error, OSError):
-        # How threading reports EAGAIN.
-        return _ADVICE[errno.EAGAIN] if "start new thread" in str(error) else ""
+        # How threading reports EAGAIN, and EPERM too.
+        if "start new thread" not in str(error):
+            return ""
+        return (
+            f"{_ADVICE[errno.EAGAIN]}. Or the seccomp profile of the container refuses "
+            "clone3, as that of an old container engine does: update it"
+        )
     if error.errno == errno.ENOENT and error.filename == os.devnull:
         return f"there is no {os.devnull}: /dev of the container is incomplete"
+    if error.errno in (errno.EPERM, errno.ENOSYS):
+        return (
+            f"the kernel refuses a system call{_place_of(error)}, perhaps by the "
+            "seccomp profile of the container: 'docker run --security-opt "
+            "seccomp=unconfined' runs without one"
+        )
     return _ADVICE.get(error.errno or 0, "")
+
+
+def _place_of(error: OSError) -> str:
+    """Returns the last line of Python that led to an error, which names no call."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        # Errors of a child process are raised again.
+        if frame.line and not frame.line.startswith("raise "):
+            return f" in '{frame.line}'"
+    return ""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import threading
 import time
 import weakref
@@ -20,7 +21,7 @@ from collections import deque
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from actorlib.exceptions import GetTimeoutError
+from actorlib.exceptions import GetTimeoutError, TemplateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -325,7 +326,19 @@ def new_loop(*mixins: type) -> asyncio.AbstractEventLoop:
             ) from error
     if mixins:
         kind = type("ThreadedLoop", (*mixins, kind), {})
-    return cast("asyncio.AbstractEventLoop", kind())
+    try:
+        # uvloop creates its sockets when it runs, and a loop without cannot be closed.
+        for end in socket.socketpair():
+            end.close()
+        return cast("asyncio.AbstractEventLoop", kind())
+    except OSError as error:
+        from actorlib._base.start_errors import advice_on_start  # noqa: PLC0415  # rarely needed
+
+        advice = advice_on_start(error)
+        if not advice:
+            raise
+        message = f"there can be no event loop: {error}: {advice}"
+        raise TemplateError(message) from error
 
 
 def run_on_loop_of(future: asyncio.Future[Any], work: Callable[[], T]) -> T:

@@ -55,9 +55,13 @@ class FdLimit:
 
 
 def start_error_reason(error: Exception) -> str:
-    """Returns why a worker cannot start, with advice if descriptors have run out."""
-    if not isinstance(error, OSError) or error.errno not in _OUT_OF_FDS:
+    """Returns why a worker cannot start, with advice if there is any."""
+    if not isinstance(error, OSError):
         return str(error)
+    if error.errno not in _OUT_OF_FDS:
+        from actorlib._base.start_errors import advice_on_start  # noqa: PLC0415  # rarely needed
+
+        return ": ".join(filter(None, (str(error), advice_on_start(error))))
     if error.errno == errno.ENFILE:
         return "this machine has as many files open as its kernel allows (fs.file-max)"
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

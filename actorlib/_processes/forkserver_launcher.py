@@ -18,6 +18,7 @@ forked so recently that the owner does not know their number, are found by the m
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 
+_TEMPLATE_GONE = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF})
+"""The errors of a request to a template that has ended."""
 _KILL_ROUNDS = 8
 """How often the search is repeated, as a killed process may have forked before."""
 
@@ -381,10 +384,14 @@ class TemplateLauncher:
                 except BlockingIOError:
                     self._loop.add_writer(sock.fileno(), self._send_more)
                     return
-                except OSError:
-                    self._requests.clear()  # the template died: _on_template_gone()
-                    return
-                worker.close_child_ends()
+                except OSError as error:
+                    if error.errno in _TEMPLATE_GONE:  # _on_template_gone() comes
+                        self._requests.clear()
+                        return
+                    self._in_flight -= 1
+                    self._finish(worker, ProcessExit(error=start_error_reason(error)))
+                else:
+                    worker.close_child_ends()
             else:
                 self._in_flight -= 1
             self._requests.popleft()

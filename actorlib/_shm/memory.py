@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from actorlib._shm.layout import BLOCK_ID_STRUCT, PAGE, SEGMENT_NAME_SIZE, buffer_starts
 from actorlib._shm.running_calls import CELLS
-from actorlib._shm.segments import ForeignSegment, MemoryBudget, Segment
+from actorlib._shm.segments import (
+    ForeignSegment,
+    MemoryBudget,
+    Segment,
+    can_seal,
+)
 from actorlib._shm.store import SegmentStore
 from actorlib._shm.views import view_token_class
 from actorlib.exceptions import ObjectStoreFullError, ProtocolError
@@ -277,6 +282,11 @@ class SharedMemory:
             f"object_store_memory={budget.limit:,} are in use, or the system has none "
             "left"
         )
+        if not (self._is_counted or can_seal()):
+            reason = (
+                f"no shared memory for {nbytes:,} bytes: the system lets workers seal "
+                "no files in memory, see 'actorlib doctor'"
+            )
         if not self.settings.spills:
             raise ObjectStoreFullError(
                 f"{reason}. Drop values that are not needed, or give init() more"

@@ -387,6 +387,18 @@ def _read(fd: int, start: int, into: memoryview) -> None:
         start, into = start + count, into[count:]
 
 
+def can_seal() -> bool:
+    """Whether this process can make files that never shrink."""
+    try:
+        fd = anonymous_file(1)
+    except OSError:
+        return False
+    try:
+        return is_size_sealed(fd, is_strict=True)
+    finally:
+        os.close(fd)
+
+
 def is_size_sealed(fd: int, *, is_strict: bool) -> bool:
     """Whether a file can never shrink.
 

@@ -99,6 +99,7 @@ def next_request(control: socket.socket) -> tuple[int, list[int]] | None:
 
     Raises:
         BlockingIOError: No further request has arrived.
+        OSError: The kernel refuses it.
     """
     try:
         # socket.recv_fds ignores its flags (CPython 3.11 to 3.13).
@@ -107,9 +108,7 @@ def next_request(control: socket.socket) -> tuple[int, list[int]] | None:
         while record and len(record) < REQUEST.size:
             more = control.recv(REQUEST.size - len(record))
             record = record + more if more else b""
-    except BlockingIOError:
-        raise
-    except OSError:
+    except ConnectionError:
         record, descriptors = b"", []
     if not record:
         return None
@@ -209,6 +208,10 @@ class Template:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != self._owner:
             return
+        # What the kernel refuses now, it would refuse with each worker.
+        has_children()
+        with contextlib.suppress(BlockingIOError):
+            self._control.recvmsg(1, 0, _NO_WAIT | socket.MSG_PEEK)
         result = preload(self._preload, lambda name: self._send((PRELOADING, name)))
         if self._spawn:
             gc.enable()
@@ -360,7 +363,10 @@ class Template:
             try:
                 pid = self._fork(lambda: self._fork_worker(descriptors, worker))
             except OSError as error:
-                error_text, pid = f"fork failed: {error}", 0
+                from actorlib._base.start_errors import advice_on_start  # noqa: PLC0415  # rarely needed
+
+                reasons = ("fork failed", str(error), advice_on_start(error))
+                error_text, pid = ": ".join(filter(None, reasons)), 0
         for descriptor in descriptors:
             os.close(descriptor)
         if pid:
@@ -534,7 +540,7 @@ class Template:
             if mark in self._ended:
                 remaining.add(mark)
                 self._watch_child(pid)
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
         for mark in [mark for mark in self._ended if mark not in remaining]:
             self._send(self._ended.pop(mark))
@@ -542,7 +548,7 @@ class Template:
     def _kill_orphans(self) -> None:
         for pid in children():
             if pid not in self._workers:
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
 
     def _before_reaping(self, pid: int) -> None:
@@ -590,14 +596,20 @@ def _wake_up(*_: object) -> None:
 def main() -> None:
     # Otherwise a worker's pipe could get the number of an output stream.
     fill_standard_streams()
-    control = socket.socket(fileno=int(sys.argv[1]))
-    owner, mark, method, *preload = sys.argv[2:]
-    Template(
-        control,
-        int(owner),
-        mark,
-        preload,
-        spawn=method == "spawn",
-        shares_numpy=method == "share",
-    ).run()
+    descriptor, owner, mark, method, *preload = sys.argv[1:]
+    try:
+        Template(
+            socket.socket(fileno=int(descriptor)),
+            int(owner),
+            mark,
+            preload,
+            spawn=method == "spawn",
+            shares_numpy=method == "share",
+        ).run()
+    except OSError as error:
+        from actorlib._base.start_errors import advice_on_start  # noqa: PLC0415  # rarely needed
+
+        reasons = ("actorlib: the template ends", str(error), advice_on_start(error))
+        print(": ".join(filter(None, reasons)), file=sys.stderr, flush=True)  # noqa: T201  # no log here
+        os._exit(1)
     os._exit(0)
