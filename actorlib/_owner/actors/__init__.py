@@ -7,9 +7,11 @@ In reading order:
 * ``placement``: an actor's request, its wait in line, and its lease.
 * ``supervisor``: manages one actor from its creation until it is dead for good.
 * ``suspension``: suspends and resumes an actor; its process lives on without its share.
-* ``worker_session``: one incarnation of a worker, from its first frame to its end.
+* ``worker_session``: one incarnation of a worker, from its first frame to its end, and
+  the cleanup after it.
 * ``restart_policy``: whether an actor that died is restarted, and when.
-* ``exit_reason``: explains the end of an actor from what its process left.
+* ``exit_reason``: explains the end of an actor from what its process left: its exit,
+  its last lines, its calls.
 * ``names``: names of actors, each unique in its namespace.
 * ``gangs``: actors that are ranks: which meet, and how they end together.
 """
