@@ -201,10 +201,6 @@ class DeviceConstraints:
         return " or ".join(sorted(names))
 
     @property
-    def excludes_devices(self) -> bool:
-        return bool(self.apart or self.unfit)
-
-    @property
     def are_in_bytes(self) -> bool:
         """Whether the units that are granted depend on the device."""
         return bool(
