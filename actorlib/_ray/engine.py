@@ -261,14 +261,14 @@ class RayEngine(Engine):
         with suppress(ActorNotFoundError):
             return self.find(cast("str", name), namespace)
         # Ray returns one actor to two callers that do this at once.
-        return self._hold(self.create(spec), spec.interface, name)
+        return HandlePin(self, self.create(spec), spec.interface, name)
 
     @on_loop
     def find(self, name: str, namespace: str | None) -> HandlePin:
         self._check()
         where = namespace or self.context.namespace
         handle, interface, traits = find_actor(self.query, name, where)
-        return self._hold(self.key_of(handle, traits), interface, name)
+        return HandlePin(self, self.key_of(handle, traits), interface, name)
 
     @on_loop
     def names(self) -> list[tuple[str, str]]:
@@ -478,9 +478,6 @@ class RayEngine(Engine):
                 "the one that runs now"
             )
         return state
-
-    def _hold(self, key: ActorId, interface: Interface, name: str | None) -> HandlePin:
-        return HandlePin(self, key, interface, name)
 
     def _check(self) -> None:
         if self._is_closed:

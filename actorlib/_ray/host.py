@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
+import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from actorlib._base.labels import Label, own_name
 from actorlib._core.engine import ActorExit
 from actorlib._options.hooks import hooks_of, make_instance
 from actorlib._options.interface import CALL, READY, find_method
@@ -24,7 +26,6 @@ from actorlib._ray.messages import (
     answer_to,
     enter_call,
     failure_of,
-    method_label,
     read_call,
     refuse_late,
 )
@@ -144,7 +145,8 @@ class _BaseHost:
             message = f"Its code left while it ran {sent.name}."
             return _left(lambda: exit_worker(message, code)) if code else error
         if isinstance(error, Exception):
-            at = method_label(self._instance, self._label, sent.name)
+            label = Label(self._label, own=own_name(self._instance))
+            at = label.method(sent.name, os.getpid())
             return failure_of(error, at, sent.retried)
         return error
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from actorlib._base.labels import Label, own_name
 from actorlib._core.current_call import deadline_of, is_late, running
 from actorlib._ray.deadlines import from_clock_time
 from actorlib._wire.arguments import with_values
@@ -51,14 +49,6 @@ class CallMessage(NamedTuple):
     def batch(self) -> tuple[int, bool] | None:
         """Set if it is a batch of calls; see ``call_headers``."""
         return None if self.headers is None else self.headers.get("batch")
-
-    def filled(
-        self, values: tuple[Any, ...]
-    ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-        """Returns all arguments, with the values of the refs."""
-        if not self.places:
-            return self.args, self.kwargs
-        return with_values(self.args, self.kwargs, self.places, values)
 
 
 class HostConfig(NamedTuple):
@@ -150,8 +140,10 @@ def read_call(
     if call.headers is not None:
         headers = from_clock_time(call.headers, time.monotonic(), time.time())
         call = call._replace(headers=headers)
-    args, kwargs = call.filled(tuple(map(unpickle_value, values)))
-    return call, args, kwargs
+    if not call.places:
+        return call, call.args, call.kwargs
+    loaded = tuple(map(unpickle_value, values))
+    return call, *with_values(call.args, call.kwargs, call.places, loaded)
 
 
 def answer_to(sent: CallMessage, value: object) -> object:
@@ -170,8 +162,3 @@ def refuse_late(sent: CallMessage, label: str) -> None:
     deadline = deadline_of(sent.headers)
     if deadline is not None and is_late(sent.headers):
         raise late_error(label, deadline)
-
-
-def method_label(instance: object, label: str, method: str) -> str:
-    """Returns the name of a method, with the actor's own ``repr`` if it has one."""
-    return Label(label, own=own_name(instance)).method(method, os.getpid())

@@ -95,7 +95,8 @@ def begin_host(config: HostConfig, host: Any) -> tuple[type, ProcessState]:
     if loop is not None:
         engine.process.host(loop)
     if config.hides:
-        _hide()
+        ids = ray.get_runtime_context().get_accelerator_ids()
+        os.environ.update(dict.fromkeys(hidden_devices_variables(ids), ""))
     directory = config.runtime_env.get("working_dir")
     if directory is not None:
         _work_in(directory)
@@ -139,14 +140,6 @@ def _own() -> ActorHandle[Any]:
     handle = ray.get_runtime_context().current_actor
     key = engine.key_of(handle, cast("ActorTraits", engine.traits))
     return ActorHandle(HandlePin(engine, key, engine.interface()))
-
-
-def _hide() -> None:
-    """Hides all accelerators that this process does not have."""
-    for name in hidden_devices_variables(
-        ray.get_runtime_context().get_accelerator_ids()
-    ):
-        os.environ[name] = ""
 
 
 def _work_in(directory: str) -> None:

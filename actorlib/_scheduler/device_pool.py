@@ -121,7 +121,7 @@ class DevicePool:
                 replace(constraints, models=models_left),
                 reserved.indices,
             )
-        if not reserved and not constraints.excludes_devices:
+        if not (reserved or constraints.apart or constraints.unfit):
             return self._choose_by_model(units, constraints)
         with self._hiding({*reserved, *self.resolver.excluded(constraints)}):
             return self._choose_by_model(units, constraints)

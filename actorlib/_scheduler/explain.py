@@ -136,7 +136,7 @@ def _asks(request: LeaseRequest, lacking: Mapping[str, int] | None = None) -> st
     constraints = request.constraints
     if not request.is_of_type:
         constraints = replace(constraints, models=None)
-    return f"{request.label} asks {request.amounts}{_describe(constraints)}"
+    return f"{request.label} asks {request.amounts_text}{_describe(constraints)}"
 
 
 def held_by(
@@ -495,7 +495,7 @@ def member_shortage(
         and (mine := {n: a for n, a in member.lease.amounts.items() if n in requested})
     ]
     return (
-        f"{request.label} asks {request.amounts} inside {label}; free there is "
+        f"{request.label} asks {request.amounts_text} inside {label}; free there is "
         f"{listed(each, len(each))}{describe_holders(holders)}"
     )
 
@@ -517,11 +517,11 @@ def member_refusal(label: str, request: LeaseRequest, leases: Sequence[Lease]) -
             len(shares),
         )
         return (
-            f"{request.label} asks {request.amounts} inside {label}, and {which} "
+            f"{request.label} asks {request.amounts_text} inside {label}, and {which} "
             f"{verb} {parts or 'no GPU'}: ask for less, or make the bundle larger"
         )
     return (
-        f"{request.label} asks {request.amounts} on devices that are not among "
+        f"{request.label} asks {request.amounts_text} on devices that are not among "
         f"those of {which} in {label}.{_why_unfit(request.constraints)} Ask for "
         "others, or for none"
     )

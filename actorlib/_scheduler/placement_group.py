@@ -23,6 +23,7 @@ from actorlib._scheduler.explain import (
     member_shortage,
 )
 from actorlib._scheduler.request import LeaseRequest, Priority
+from actorlib.accelerators.base import Lease
 from actorlib.exceptions import (
     ActorUnschedulableError,
     PlacementGroupAlreadyExistsError,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from actorlib._scheduler.catalogue import Catalogue
     from actorlib._scheduler.long_waits import LongWaits
     from actorlib._scheduler.request import DeviceConstraints
-    from actorlib.accelerators.base import Lease
 
 
 @final
@@ -289,6 +289,8 @@ class Group:
 
     def info(self) -> GroupInfo:
         spec, bundles = self.spec, self._bundles
+        leases = bundles.leases if bundles else [Lease(amounts={})] * len(spec.amounts)
+        members = bundles.members if bundles else []
         return GroupInfo(
             group_id=spec.id.hex(),
             name=spec.name,
@@ -298,21 +300,17 @@ class Group:
                 BundleInfo(
                     resources=counted(amounts.amounts),
                     available=counted(bundles.free(place) if bundles else {}),
-                    devices={
-                        share.device.id: share.units / UNITS
-                        for share in (bundles.leases[place].shares if bundles else ())
-                    },
-                    device_nbytes={
-                        share.device.id: share.nbytes
-                        for share in (bundles.leases[place].shares if bundles else ())
-                    },
+                    devices={s.device.id: s.units / UNITS for s in lease.shares},
+                    device_nbytes={s.device.id: s.nbytes for s in lease.shares},
                     actors=tuple(
                         member.holder
-                        for member in (bundles.members if bundles else ())
+                        for member in members
                         if member.index == place and member.holder
                     ),
                 )
-                for place, amounts in enumerate(spec.amounts)
+                for place, (amounts, lease) in enumerate(
+                    zip(spec.amounts, leases, strict=True)
+                )
             ),
             is_detached=spec.is_detached,
         )

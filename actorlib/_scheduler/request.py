@@ -201,10 +201,6 @@ class DeviceConstraints:
         return " or ".join(sorted(names))
 
     @property
-    def excludes_devices(self) -> bool:
-        return bool(self.apart or self.unfit)
-
-    @property
     def are_in_bytes(self) -> bool:
         """Whether the units that are granted depend on the device."""
         return bool(
@@ -258,7 +254,7 @@ class LeaseRequest(NamedTuple):
         return any(model.kind in self.resources.amounts for model in models)
 
     @property
-    def amounts(self) -> str:
+    def amounts_text(self) -> str:
         """How much is requested: ``GPU=0.1257 (gpu_memory=10 GiB)``."""
         # The resource of a type repeats the type.
         resources = untyped(self.resources) if self.is_of_type else self.resources
@@ -267,8 +263,9 @@ class LeaseRequest(NamedTuple):
     @property
     def described(self) -> str:
         """How much is requested, and of which type: ``GPU=1 of type A100``."""
-        types = self.constraints.type_names if self.is_of_type else ""
-        return f"{self.amounts} of type {types}" if types else self.amounts
+        if not self.is_of_type:
+            return self.amounts_text
+        return f"{self.amounts_text} of type {self.constraints.type_names}"
 
 
 def untyped(resources: Resources) -> Resources:

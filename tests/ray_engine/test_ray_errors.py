@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 
 from actorlib import exceptions as ours
 from actorlib._ray.errors import exit_of, translate, without_restart
-from actorlib._ray.messages import UserFailure, failure_of, method_label
+from actorlib._ray.messages import UserFailure, failure_of
 
 
 class RayError(Exception): ...
@@ -138,21 +137,6 @@ def test_exit_when_the_actors_own_code_asked_for_it_then_it_says_so(told: str) -
     how = exit_of(told)
 
     assert (how.cause, how.reason) == ("asked", "its own code called exit_actor()")
-
-
-@pytest.mark.parametrize(
-    ("shown", "called"),
-    [("Model(7b)", "Model(7b)"), ("two\nlines", "A"), ("long" * 100, "A")],
-    ids=["short", "lines", "long"],
-)
-def test_where_when_the_repr_is_of_no_use_then_the_class(
-    shown: str, called: str
-) -> None:
-    class Shown:
-        def __repr__(self) -> str:
-            return shown
-
-    assert method_label(Shown(), "A", "ping") == f"{called}.ping (pid {os.getpid()})"
 
 
 @pytest.mark.parametrize(
