@@ -161,8 +161,8 @@ class FunctionSpec:
         return self.name
 
     def __post_init__(self) -> None:
-        own = self.options.headers(is_stream=self.is_stream)
-        headers = {**own, **self.added_headers}
+        headers = self.options.headers(is_stream=self.is_stream)
+        headers |= self.added_headers
         object.__setattr__(self, "headers", headers or None)
 
     def with_header(self, name: str, value: object) -> "FunctionSpec":
