@@ -107,8 +107,10 @@ def _run(check: Check, host: Host) -> list[Finding]:
 
 def worst(findings: Sequence[Finding]) -> State:
     states = {finding.state for finding in findings}
-    without_findings: State = "ok"
-    return next((state for state in _STYLES if state in states), without_findings)
+    for state in _STYLES:
+        if state in states:
+            return state
+    return "ok"
 
 
 def draw(findings: Sequence[Finding]) -> RenderableType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from actorlib._base.stack_frames import OWN_FILES
@@ -134,11 +135,17 @@ def died(
     how = record.exit or Exit(cause="asked", reason=stop_reason or "it is ending")
     # What the constructor raised is the cause, which shows its traceback.
     shown = how if cause is None else replace(how, constructor="")
-    message = f"{record.title} is dead{restarted}: {shown}"
+    message = f"{record.title} is dead{restarted}: {_text_of(shown)}"
     kind = ActorPlacementGroupRemoved if record.was_evicted else ActorDiedError
     error = ended_for(record, message, how) or kind(message, exit=how, actor_id=actor)
     error.__cause__ = error.__cause__ or cause
     return error
+
+
+@lru_cache(maxsize=8)
+def _text_of(how: Exit) -> str:
+    """Describes an end once for all calls that it fails; each has its own error."""
+    return str(how)
 
 
 def ended_for(record: ActorRecord, message: str, how: Exit) -> ActorDiedError | None:

@@ -296,11 +296,17 @@ def with_states(
     running: Counter[str] = Counter()
     if is_busy:
         running[MAIN_THREAD] = 1
+    # By method and group: often all calls are of one method.
+    places_of: dict[tuple[str, str | None], list[tuple[str, int]]] = {}
     for call in calls:
         if call.state != "sent":
             yield call
             continue
-        places = _places(call, interface, groups, limits)
+        group = None if call.headers is None else call.headers.get("group")
+        places = places_of.get((call.method, group))
+        if places is None:
+            places = _places(call.method, group, interface, groups, limits)
+            places_of[call.method, group] = places
         runs = all(running[place] < limit for place, limit in places)
         if runs and not call.gives_way:
             running.update(place for place, _ in places)
@@ -308,14 +314,23 @@ def with_states(
 
 
 def _places(
-    call: UnderWay,
+    name: str,
+    group: str | None,
     interface: Interface,
     groups: Mapping[str, str],
     limits: Mapping[str, int],
 ) -> list[tuple[str, int]]:
-    """Returns the places that a call needs to run, each with its capacity."""
-    group = (call.headers or {}).get("group") or groups.get(call.method, "")
-    method = interface.methods.get(call.method)
+    """Returns the places that a call of a method needs to run, with their capacities.
+
+    Args:
+        name: The name of the method.
+        group: The group that the caller has named, if any.
+        interface: The interface of the actor's class.
+        groups: The groups of methods, by their names.
+        limits: The capacity of each group.
+    """
+    group = group or groups.get(name, "")
+    method = interface.methods.get(name)
     is_async = method is not None and method.is_async
     places: list[tuple[str, int]] = []
     if limits:
