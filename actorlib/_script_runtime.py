@@ -19,7 +19,11 @@ from actorlib._base.stdio import fill_standard_streams
 from actorlib._core.engine import current_engine, find_engine
 from actorlib._features.runtime import begin_timeline
 from actorlib._loops.loop_thread import ThreadedLoop, new_loop
-from actorlib.exceptions import RuntimeNotStartedError, UnsupportedOptionError
+from actorlib.exceptions import (
+    RuntimeNotStartedError,
+    TemplateError,
+    UnsupportedOptionError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -52,7 +56,13 @@ class _RuntimeThread:
         # A daemon: the interpreter waits for other threads before the handler that ends
         # this one.
         self._thread = threading.Thread(target=self._run, name="actorlib", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            from actorlib._base.start_errors import advice_on_start  # noqa: PLC0415  # rarely needed
+
+            message = f"the runtime cannot start: {error}: {advice_on_start(error)}"
+            raise TemplateError(message) from error
         self._begun.wait()
 
     def _run(self) -> None:

@@ -277,6 +277,25 @@ async def test_map_when_the_values_are_endless_then_few_are_taken_ahead() -> Non
     assert next(values) <= 20 + 20 + 2 * (4 * 2) + 1
 
 
+@pytest.mark.parametrize("name", ["map", "map_unordered"])
+async def test_map_when_a_result_leads_to_another_value_then_it_yields_that_too(
+    name: str,
+) -> None:
+    pool = echoes(2)
+    results: list[int] = []
+    async for value in getattr(pool, name)(echo, range(20)):
+        results.append(value)
+        if value in (0, 19):  # the last one, too
+            pool.submit(echo, 100 + value)
+
+    assert sorted(results) == [*range(20), 100, 119]
+    if name == "map":
+        assert [value for value in results if value < 100] == [*range(20)]
+        assert results[-1] == 119
+        # Later than on Ray only if all values were read before.
+        assert results.index(100) <= 2 * 4 + 1
+
+
 async def test_map_when_the_first_is_slow_then_others_go_on_only_so_far() -> None:
     two = Two()
     taken: list[str] = []

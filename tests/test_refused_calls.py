@@ -94,10 +94,15 @@ actorlib.run(main())
 """
 
 
-def run_without(call: str, refusal: int) -> subprocess.CompletedProcess[str]:
+SCRIPT = "import actorlib.blocking as ray\nray.init(num_cpus=1)"
+
+
+def run_without(
+    call: str, refusal: int, program: str = PROGRAM
+) -> subprocess.CompletedProcess[str]:
     numbers = AUDIT_ARCH[MACHINE], NUMBERS[MACHINE][call], refusal
     done = subprocess.run(
-        [sys.executable, "-c", FILTER, *map(str, numbers), "-c", PROGRAM],
+        [sys.executable, "-c", FILTER, *map(str, numbers), "-c", program],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -155,3 +160,12 @@ def test_runtime_when_another_call_is_refused_then_it_works_without(
         assert "seal no files in memory, see 'actorlib doctor'" in done.stderr
     else:
         assert not done.stderr
+
+
+@pytest.mark.thorough
+def test_script_when_it_can_have_no_thread_then_the_error_names_seccomp() -> None:
+    done = run_without("clone3", EPERM, SCRIPT)
+
+    last = done.stderr.splitlines()[-1]
+    assert "TemplateError: the runtime cannot start: can't start new thread" in last
+    assert "seccomp" in last

@@ -332,7 +332,8 @@ class ActorPool(Generic[A]):
         """Passes a value to an idle actor, or to the next one that becomes idle.
 
         While the results of a ``map`` are taken, its result comes among them, in the
-        order of the calls, as the values of a map are read one by one.
+        order of the calls. On Ray, which reads all values first, it comes after them.
+        Here values are read one by one and may be endless.
 
         Args:
             fn: Called here with an actor and the value; it returns the ref of a call,

@@ -108,7 +108,13 @@ class _Collector:
             )
         for part in missing:
             if not part.done():
-                part.set_exception(error)
+                _fail_part(part, error)
+
+
+def _fail_part(part: ObjectRef[Any], error: BaseException) -> None:
+    part.set_exception(error)
+    if getattr(getattr(error, "exit", None), "cause", "") == "asked":
+        part.exception()  # the program ended the call: no report if no caller awaits it
 
 
 class ResultSplit(NamedTuple):
@@ -205,7 +211,7 @@ def _fill_parts(
         if part.done():
             continue
         if error is not None:
-            part.set_exception(error)
+            _fail_part(part, error)
             if isinstance(error, ActorDiedError) and error.exit.cause == "asked":
                 part.exception()  # not logged, as for the whole result
         else:

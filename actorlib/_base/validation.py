@@ -71,6 +71,10 @@ def choice(*, default: T) -> T:
     return field(default=default, metadata=metadata)
 
 
+_WITHOUT_EFFECT = frozenset({"_metadata", "enable_task_events"})
+"""Options of Ray that change no result."""
+
+
 class Options:
     """The base of the dataclasses that have the options of a subject as fields."""
 
@@ -91,6 +95,8 @@ class Options:
         for word, value in given.items():
             if word in old_names:
                 warn_old_name(f"{word}=", f"{names[word]}=")
+            elif word in _WITHOUT_EFFECT:
+                given = {name: given[name] for name in given if name != word}
             elif word not in names:
                 raise UnknownOptionError(
                     f"{word}={value!r} is not an option of {cls.subject}. "

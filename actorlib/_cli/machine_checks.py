@@ -30,6 +30,7 @@ from actorlib._options.resources import format_bytes
 from actorlib._queries import processes
 from actorlib._rows.tables import some_of
 from actorlib.accelerators import families
+from actorlib.accelerators.fake_devices import VARIABLE
 from actorlib.accelerators.nvidia_driver import may_have_nvml, scan_driver
 
 if TYPE_CHECKING:
@@ -222,15 +223,26 @@ def check_enforcement(host: Host) -> Iterator[Finding]:
             yield _warning(what, advice) if advice else _ok(what)
 
 
+_SIMULATED = f"{VARIABLE} is set"
+"""The end of the reason of the families that are not looked for."""
+
+
 def check_devices(host: Host) -> Iterator[Finding]:
     """Checks which accelerators are offered, and which are claimed."""
     advice = "actorlib devices tells all of it"
     claimed: dict[str, list[str]] = {}
-    summary = devices.look(host, families()).families
+    try:
+        summary = devices.look(host, families()).families
+    except ValueError as error:  # of the user's variables
+        what = str(error).partition(". ")[0]
+        yield _problem(what, "init() fails for the same reason, and lists the devices")
+        return
+    if simulated := host.environ.get(VARIABLE):
+        yield _ok(f"{VARIABLE}={simulated!r}: only simulated devices are offered")
     if not any(family.devices for family in summary):
         yield _ok(
-            "no accelerator can be used; GPUs can be declared, to try things out: "
-            "init(num_gpus=2)"
+            "this machine has no accelerator that can be used; a runtime can declare "
+            "GPUs nevertheless, to try things out: init(num_gpus=2)"
         )
     for family in summary:
         names: list[str] = []
@@ -248,7 +260,7 @@ def check_devices(host: Host) -> Iterator[Finding]:
         for why, others in [*alike.items()][:_SHOWN]:
             what = f"{family.family}: not offered: {_list_names(others)}: {why}"
             yield _warning(what, advice)
-        if family.reason and not alike:
+        if family.reason and not alike and not family.reason.endswith(_SIMULATED):
             state: State = "ok" if names else "warning"
             yield Finding(state, f"{family.family}: {family.reason}", advice)
     for who, its in claimed.items():

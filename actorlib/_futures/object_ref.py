@@ -740,11 +740,35 @@ def hide_from_other_loops() -> None:
     runtime's loop has a thread to itself does this.
     """
     cast("Any", ObjectRef)._asyncio_future_blocking = property(_future_mark)  # noqa: SLF001  # the attribute of asyncio
+    cast("Any", ObjectRef).add_done_callback = _add_done_callback
 
 
 def _future_mark(ref: ObjectRef[Any]) -> bool | None:
     """The attribute by which asyncio recognizes futures; None means not a future."""
     return False if asyncio._get_running_loop() is ref.get_loop() else None  # noqa: SLF001  # loops read it
+
+
+def _add_done_callback(
+    ref: ObjectRef[Any],
+    fn: Callable[[Any], object],
+    /,
+    *,
+    context: Context | None = None,
+) -> None:
+    """Adds a done callback; see ``asyncio.Future``."""
+    # That of asyncio.wait() wakes a task of the loop that runs here.
+    if getattr(fn, "__module__", "") == "asyncio.tasks":
+        running = asyncio._get_running_loop()  # noqa: SLF001  # as above
+        if running is not None and running is not ref.get_loop():
+            fn = partial(_call_soon_on, running, fn)
+    _future.add_done_callback(ref, fn, context=context)
+
+
+def _call_soon_on(
+    loop: asyncio.AbstractEventLoop, fn: Callable[[Any], object], ref: ObjectRef[Any]
+) -> None:
+    with suppress(RuntimeError):  # that loop is closed
+        loop.call_soon_threadsafe(fn, ref)
 
 
 def mark_seen(ref: asyncio.Future[Any]) -> None:

@@ -153,7 +153,12 @@ def group_of(group: bytes) -> Any:
 def scheduling_strategy(options: CommonOptions) -> Any:
     """Returns Ray's strategy for an actor or a call: a bundle, a word, or None."""
     if options.group is None:
-        return options.scheduling_strategy
+        strategy: Any = options.scheduling_strategy
+        if not hasattr(strategy, "node_id"):
+            return strategy
+        return ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            strategy.node_id, strategy.soft
+        )
     return ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
         group_of(options.group.id),
         placement_group_bundle_index=options.placement_group_bundle_index,

@@ -226,6 +226,30 @@ STARTS_ITSELF = """
 """
 
 
+def test_script_when_it_ends_before_parts_of_results_then_it_reports_none() -> None:
+    text = """
+import time
+import actorlib.blocking as ray
+
+@ray.remote(num_returns=2)
+def pair():
+    time.sleep(60)
+    return 1, 2
+
+@ray.remote(num_returns=2)
+def items():
+    yield 1
+    time.sleep(60)
+    yield 2
+
+ray.init(num_cpus=2)
+kept = [pair.remote(), items.remote()]
+print(ray.get(kept[1][0]))
+"""
+    done = run(text)
+    assert (done.stdout, done.stderr, done.returncode) == ("1\n", "", 0)
+
+
 def test_script_when_it_does_not_start_a_runtime_then_it_starts_by_itself() -> None:
     done = run(STARTS_ITSELF)
     needs_init = "no runtime is running in this process: call init() first\n"

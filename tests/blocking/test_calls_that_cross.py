@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -109,3 +110,25 @@ def test_part_of_a_result_when_cancelled_by_force_before_its_call_crosses(
 
     with pytest.raises(TaskCancelledError):
         ray.get(part, timeout=LIMIT)
+
+
+@actorlib.remote
+def nap(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def test_refs_when_another_loop_waits_for_them_then_its_tasks_are_woken(
+    ray: Any,
+) -> None:
+    del ray
+
+    async def wait() -> None:
+        quick, slow = nap.remote(0.01), nap.remote(60)
+        first = asyncio.FIRST_COMPLETED
+        done, pending = await asyncio.wait([quick, slow], return_when=first)
+        assert (done, pending) == ({quick}, {slow})
+        done, pending = await asyncio.wait([quick])  # it is done already
+        assert (done, pending) == ({quick}, set())
+
+    asyncio.run(asyncio.wait_for(wait(), LIMIT))

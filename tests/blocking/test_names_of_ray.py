@@ -59,6 +59,34 @@ def test_strategy_when_it_is_spread_then_it_is_accepted_with_one_line(
         actorlib.types.ActorOptions(scheduling_strategy="spread")
 
 
+@pytest.mark.process
+def test_node_affinity_when_it_is_of_this_machine_then_it_is_the_default() -> None:
+    ray = actorlib.blocking
+    strategies = ray.util.scheduling_strategies
+
+    @ray.remote
+    def echo(value: object) -> object:
+        return value
+
+    with ray.init(num_cpus=1):
+        node = ray.get_runtime_context().get_node_id()
+        for strategy in (
+            strategies.NodeAffinitySchedulingStrategy(node, soft=False),
+            strategies.NodeAffinitySchedulingStrategy("another", soft=True),
+        ):
+            call = echo.options(scheduling_strategy=strategy)
+            assert ray.get(call.remote(strategy)) == "DEFAULT"
+        with pytest.raises(UnsupportedOptionError, match="there is one machine"):
+            strategies.NodeAffinitySchedulingStrategy("another", soft=False)
+
+
+def test_option_when_it_is_of_rays_events_then_it_has_no_effect() -> None:
+    options: Any = {"enable_task_events": False, "_metadata": {"a": 1}}
+    actorlib.blocking.remote(**options)(lambda: None)
+    actorlib.blocking.remote(**options)(type("Empty", (), {})).options(**options)
+    actorlib.method(**options)(lambda _: None)
+
+
 def test_memory_when_it_has_an_underscore_then_it_is_the_memory() -> None:
     assert checked_init({"_memory": 100}).options == {"memory": 100}
     assert checked_init({"_memory": 100, "memory": 7}).options == {"memory": 7}

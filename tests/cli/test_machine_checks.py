@@ -235,6 +235,16 @@ CASES = {
     "no devices": Case(check_devices, RecordedHost(), "ok"),
     "lost devices": Case(check_devices, nvidia_host(*LOST_CARDS), "ok warning"),
     "taken device": Case(check_devices, RecordedHost(), "ok warning", taken_card),
+    "simulated devices": Case(
+        check_devices,
+        RecordedHost(environ={"ACTORLIB_FAKE_DEVICES": "2xH100"}),
+        "ok ok",
+    ),
+    "unknown simulated devices": Case(
+        check_devices,
+        RecordedHost(environ={"ACTORLIB_FAKE_DEVICES": "two"}),
+        "problem",
+    ),
     "NVML": Case(check_nvml, nvml_host(), "ok warning problem"),
     "old NVML": Case(check_nvml, old_nvml_host(), "ok"),
     "NVML of another driver": Case(check_nvml, MISMATCH, "problem"),
