@@ -22,15 +22,6 @@ def test_engine_when_the_environment_says_so_then_it_is_that_one(
     assert engine_name(RuntimeOptions(engine="inline")) == "inline"
 
 
-def test_engine_when_the_environment_names_none_then_it_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("ACTORLIB_ENGINE", "spark")
-
-    with pytest.raises(ValueError, match=r"ACTORLIB_ENGINE.*'ray'"):
-        actorlib.init()
-
-
 def test_address_when_said_twice_then_the_argument_wins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -16,7 +16,12 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from helpers.actors import LIMIT
-from helpers.invariants import check_actors, check_ledger
+from helpers.invariants import (
+    check_actors,
+    check_ledger,
+    check_references,
+    check_requests,
+)
 from helpers.scripted import ScriptedWorker, be_polite, be_silent, scripted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -477,22 +482,16 @@ class Street:
         assert self.engine.available() == self.free
         assert self.engine.snapshot().waiting == ()
         assert not list(table.groups)
-        requests = self.engine.requests
         if set(table.by_id) != {self.target}:
             gc.collect()
             await self.neighbour.work.remote()
         assert set(table.by_id) == {self.target}
-        assert {key[0] for key in requests._calls._calls} <= {session}
-        assert not requests._calls.streams
-        assert set(requests.links._linked) <= {session}
-        assert set(table.object_store._makers) == {self.beside.prefix}
-        counted = {
-            holder for counts in table.refcount._counts.values() for holder in counts
-        }
-        assert counted <= {0, session}, table.refcount._counts
-        theirs = table.objects._of_workers
-        assert {name[:8] for name in theirs} == {self.beside.prefix}
-        assert all(kept.answer is None for kept in theirs.values())
+        check_requests(self.engine.requests, session)
+        check_references(table, session)
+        owner = self.large.object_id[:8]
+        theirs = [kept for kept in table.objects.kept() if kept.object_id[:8] != owner]
+        assert {kept.object_id[:8] for kept in theirs} == {self.beside.prefix}
+        assert not any(kept.is_filled for kept in theirs)
         assert not self.failed, self.failed
 
     @property
