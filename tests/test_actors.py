@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import Caller, Echo, Keeper, living, running
+from helpers.marks import in_memory
 from helpers.rare_cases import rarely
 
 import actorlib
@@ -22,7 +23,7 @@ from actorlib.exceptions import ActorDiedError
 if TYPE_CHECKING:
     from actorlib import Runtime
 
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = in_memory()
 
 # Without the runtime that the others share, and without its loop.
 alone = pytest.mark.asyncio(loop_scope="function")

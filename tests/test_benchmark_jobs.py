@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-import textwrap
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from helpers.program_runner import printed_by
 
-ROOT = Path(__file__).parents[1]
-LIMIT = 60.0
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.process
 
 
 def answer_of(program: str) -> object:
     """What a program prints as JSON; all the children of a process are at stake."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=True,
-    )
-    return json.loads(done.stdout)
+    return json.loads(printed_by(program))
 
 
 def test_measure_of_a_subject_gives_its_figures_or_says_why_not() -> None:

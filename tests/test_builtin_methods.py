@@ -10,14 +10,11 @@ from typing import Any
 
 import pytest
 from helpers.actors import AsyncCaller, Caller
+from helpers.marks import USES_RUNTIME, in_memory
 
 import actorlib
 
-pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
+pytestmark = [*in_memory(), USES_RUNTIME]
 
 
 @pytest.mark.process

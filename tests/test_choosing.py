@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from helpers.program_runner import run
 
 import actorlib
 from actorlib._options.runtime_options import RuntimeOptions
 from actorlib._runtime import address_of, engine_name
-
-ROOT = Path(__file__).parents[1]
 
 
 def test_engine_when_the_environment_says_so_then_it_is_that_one(
@@ -51,13 +46,7 @@ def test_ray_when_not_installed_then_the_error_names_the_extra() -> None:
         "    await actorlib.init(engine='ray')\n"
         "actorlib.run(main())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run("-c", program, limit=60)
 
     assert "ImportError: engine='ray' needs Ray" in done.stderr
     assert "pip install 'actorlib[ray]'" in done.stderr

@@ -8,27 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from helpers.actors import Caller, Echo, Gate, end_of
 from helpers.calls import raised
+from helpers.marks import USES_RUNTIME, in_memory
 
 import actorlib
 
-if TYPE_CHECKING:
-    from actorlib._options.runtime_options import RuntimeKeywords
-
-pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"preload": [__name__]}
+pytestmark = [*in_memory(preload=[__name__]), USES_RUNTIME]
 
 
 async def test_threads_when_they_drop_handles_then_the_actors_end() -> None:

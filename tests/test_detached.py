@@ -19,15 +19,15 @@ from helpers.actors import (
     gone,
     running,
 )
+from helpers.marks import in_memory
 
 import actorlib
 from actorlib.exceptions import ActorDiedError, ActorNotFoundError
 
 if TYPE_CHECKING:
     from actorlib import Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = in_memory(preload=[__name__], num_cpus=2, grace=0.5)
 
 
 async def end_maker(caller: Any, way: str) -> None:
@@ -39,11 +39,6 @@ async def end_maker(caller: Any, way: str) -> None:
     elif way == "exit":
         with pytest.raises(ActorDiedError):
             await caller.run.remote(actorlib.exit_actor)
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"preload": [__name__], "num_cpus": 2, "grace": 0.5}
 
 
 def detached(name: str) -> Any:
@@ -64,16 +59,6 @@ async def assert_detached_outlives(caller_class: Any, way: str) -> None:
     await end
 
     assert await pid_of(actorlib.get_actor("t")) == pid
-
-
-@pytest.mark.parametrize(
-    ("caller_class", "way"), [(Caller, "kill"), (Caller, "drop"), (AsyncCaller, "drop")]
-)
-@pytest.mark.usefixtures("runtime")
-async def test_detached_actor_when_its_maker_ends_then_it_lives(
-    caller_class: Any, way: str
-) -> None:
-    await assert_detached_outlives(caller_class, way)
 
 
 @pytest.mark.process

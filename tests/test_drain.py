@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.marks import in_memory
 
 import actorlib
 from actorlib.exceptions import RuntimeDrainingError
@@ -14,14 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from actorlib import Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"num_cpus": 4, "grace": 0.5}
+pytestmark = in_memory(num_cpus=4, grace=0.5)
 
 
 @actorlib.remote

@@ -8,6 +8,7 @@ import pytest
 from helpers.actors import Gate, Target, running
 from helpers.goldens import stable
 from helpers.machines import Pretend, gpus, looking
+from helpers.marks import in_memory
 
 import actorlib
 from actorlib.exceptions import ActorUnschedulableError
@@ -16,19 +17,13 @@ if TYPE_CHECKING:
     from helpers.goldens import Golden
 
     from actorlib import Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = in_memory(num_gpus=None, grace=0.1)
 
 
 @pytest.fixture(scope="module")
 def machine() -> str:
     return "nvidia_pairs"
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"num_gpus": None, "grace": 0.1}
 
 
 @pytest.fixture

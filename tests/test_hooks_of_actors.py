@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.actors import end_of
 from helpers.calls import raised
+from helpers.marks import in_memory
 
 import actorlib
 from actorlib.exceptions import ActorDiedError
@@ -16,14 +17,8 @@ from actorlib.exceptions import ActorDiedError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"preload": [__name__], "num_cpus": 4, "grace": 0.5}
+pytestmark = in_memory(preload=[__name__], num_cpus=4, grace=0.5)
 
 
 def say(path: str, word: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import gc
 import hashlib
 import os
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from helpers.actors import AsyncCaller, Caller, Echo, Gate, Keeper, end_of
+from helpers.marks import USES_RUNTIME, in_processes
 from helpers.memory import (
     descriptors,
     end_of_sweep,
@@ -32,22 +34,12 @@ from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
     from actorlib import Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
+pytestmark = [*in_processes(object_store_memory=2 << 30), USES_RUNTIME]
 
 MIB = 1 << 20
 ABOVE = 256 * 1024
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at /proc")
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"object_store_memory": 2 << 30}
 
 
 def looks(array: np.ndarray[Any, Any]) -> tuple[str, bool, int]:
@@ -352,7 +344,7 @@ async def test_memory_of_a_result_when_it_is_not_used_then_its_worker_gives_it_b
         sweep()
         await caller.run.remote(end_of_sweep)
 
-    cost = await caller.run.remote(cost_of_segments)
+    cost = cost_of_segments_of_workers()
     assert MIB // 2 <= stores().touched()[worker] == cost < MIB
     assert np.array_equal(piece, squared(MIB // 2))
     again = await caller.run.remote(squared, 4 * MIB)
@@ -360,11 +352,13 @@ async def test_memory_of_a_result_when_it_is_not_used_then_its_worker_gives_it_b
     assert stores().touched()[worker] > 4 * MIB
 
 
-def cost_of_segments() -> int:
-    """The memory that the system has given to what this process shares."""
+def cost_of_segments_of_workers() -> int:
+    """The memory that the system has given to the segments that are shown here."""
     links = [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
-    files = [each.stat() for each in links if "memfd:" in str(each.readlink())]
-    return sum(each.st_blocks * 512 for each in files if each.st_size >= MIB)
+    numbers = [int(each.name) for each in links if "memfd:" in str(each.readlink())]
+    # Those of others can only be read.
+    shown = [fd for fd in numbers if not fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_RDWR]
+    return sum(os.fstat(fd).st_blocks * 512 for fd in shown)
 
 
 # Ends, forks and launchers.

@@ -21,6 +21,7 @@ from helpers.actors import (
     running,
 )
 from helpers.calls import raised
+from helpers.marks import in_memory
 
 import actorlib
 from actorlib.exceptions import (
@@ -31,14 +32,8 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     from actorlib import Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"preload": [__name__], "num_cpus": 2, "grace": 0.2}
+pytestmark = in_memory(preload=[__name__], num_cpus=2, grace=0.2)
 
 
 async def ready() -> tuple[Any, int, asyncio.Future[None]]:

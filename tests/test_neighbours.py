@@ -15,15 +15,15 @@ from helpers.actors import (
     running,
 )
 from helpers.machines import Pretend, gpus, ids, refused
+from helpers.marks import in_memory
 
 import actorlib
 from actorlib.exceptions import ActorDiedError, ActorUnschedulableError
 
 if TYPE_CHECKING:
     from actorlib import Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = in_memory(num_gpus=None, grace=0.1)
 
 # The machine, where nothing else is said: four GPUs, 0 linked with 2 and 1 with 3.
 UUID = "GPU-a6000222-5a4e-8d2e-1b1f-7d1d0a6c9e22"
@@ -32,11 +32,6 @@ UUID = "GPU-a6000222-5a4e-8d2e-1b1f-7d1d0a6c9e22"
 @pytest.fixture(scope="module")
 def machine() -> str:
     return "nvidia_pairs"
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"num_gpus": None, "grace": 0.1}
 
 
 @pytest.fixture

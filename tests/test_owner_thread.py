@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from helpers.program_runner import printed_by
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -34,12 +32,4 @@ asyncio.run(main())
 
 def test_loop_when_it_first_gathers_calls_with_keywords_then_they_come() -> None:
     # In a process of its own: once a loop elsewhere is known, it is so for good.
-    done = subprocess.run(
-        [sys.executable, "-c", GATHERING],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-    assert done.stdout == "[{'a': 1}, {'a': 2}]\n", done.stderr
+    assert printed_by(GATHERING) == "[{'a': 1}, {'a': 2}]\n"

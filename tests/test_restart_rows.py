@@ -18,6 +18,7 @@ from helpers.actors import (
     living,
     running,
 )
+from helpers.marks import USES_RUNTIME, in_memory
 from helpers.owners import DESCENDANTS, Bell, Looped, Serial, Watched
 
 import actorlib
@@ -29,16 +30,13 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator
-    from pathlib import Path
+    from collections.abc import Awaitable
 
     from actorlib import ActorHandle, Runtime
     from actorlib._api.decorators import ActorClass
-    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
+    *in_memory(preload=[__name__], num_gpus=2, log_to_driver=False, grace=0.2),
     pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches pidfds"),
 ]
 
@@ -66,18 +64,6 @@ class Fragile:
 
     def mask(self) -> str | None:
         return os.environ.get("CUDA_VISIBLE_DEVICES")
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"preload": [__name__], "num_gpus": 2, "log_to_driver": False, "grace": 0.2}
-
-
-@pytest.fixture
-def bell(tmp_path: Path) -> Iterator[Bell]:
-    bell = Bell(tmp_path)
-    yield bell
-    bell.close()
 
 
 async def raised(waiting: Awaitable[object]) -> Any:
@@ -207,8 +193,8 @@ async def test_one_that_is_to_be_near_it_waits_while_it_backs_off(
     assert await near.mask.remote() == await (await actor).mask.remote()
 
 
-async def test_one_whose_neighbour_died_for_good_says_so(runtime: Runtime) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_one_whose_neighbour_died_for_good_says_so() -> None:
     other = Fragile.options(num_gpus=0.5).remote()
     options: Any = {"num_gpus": 0.5, "max_restarts": -1, "restart_backoff": 0.01}
     actor = Fragile.options(near=other, **options).remote()
@@ -335,10 +321,10 @@ async def test_kill_with_restart_of_one_in_line_ends_it_if_there_is_none_left(
 # What is told, and what is left.
 
 
+@USES_RUNTIME
 async def test_the_log_tells_each_restart_once_with_its_reason(
-    runtime: Runtime, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    del runtime
     with caplog.at_level(logging.WARNING, "actorlib"):
         actor = Fragile.options(max_restarts=2, restart_backoff=0).remote()
         for _ in range(2):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.actors import Caller, Stop, Target, end_of, gone, living
 from helpers.calls import raised
+from helpers.marks import USES_RUNTIME, in_memory
 
 import actorlib
 from actorlib.exceptions import (
@@ -25,11 +26,9 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     from actorlib import ActorHandle, Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
+    *in_memory(preload=[__name__], log_to_driver=False, grace=0.2),
     pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches pidfds"),
 ]
 
@@ -79,11 +78,6 @@ class Notes:
 
 
 Plain = actorlib.remote(Notes)
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"preload": [__name__], "log_to_driver": False, "grace": 0.2}
 
 
 @pytest.fixture
@@ -259,11 +253,11 @@ class Theirs:
 '''
 
 
+@USES_RUNTIME
 @pytest.mark.process
 async def test_classes_that_the_owner_cannot_load_harm_nobody_else(
-    runtime: Runtime, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    del runtime
     (tmp_path / "theirs.py").write_text(THEIRS, encoding="utf-8")
     env: Any = {"working_dir": str(tmp_path)}
     caller = Caller.options(runtime_env=env).remote()

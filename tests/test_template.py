@@ -23,12 +23,11 @@ from actorlib.exceptions import ActorDiedError, TemplateError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
-    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from actorlib import Runtime
+    from helpers.actors import Lend
 
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
+    from actorlib import Runtime
 
 pytestmark = [
     pytest.mark.process,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import asyncio
 import signal
 import threading
@@ -160,19 +159,6 @@ class Failing:
         raise LookupError("no such model")
 
     def ping(self) -> None: ...
-
-
-class Abstract(abc.ABC):
-    @abc.abstractmethod
-    def ping(self) -> None: ...
-
-
-@OWN_ENGINES
-async def test_class_when_it_is_abstract_then_its_actor_fails(api: Api) -> None:
-    error = await error_of(api, actorlib.remote(Abstract).remote().ping.remote())
-
-    assert isinstance(error, ActorDiedError)
-    assert "abstract" in str(error)
 
 
 class Slow:
@@ -616,19 +602,6 @@ async def test_methods_when_the_class_is_unusual_then_they_are_the_same(
     assert await api.get(ready) == [True] * 3
     value = actors[0].__ray_call__.remote(value_of)
     assert await api.get(value) == 1
-
-
-@OWN_ENGINES
-async def test_method_when_it_is_sent_then_it_keeps_its_actor(api: Api) -> None:
-    counter, echo = Counter.remote(), Echo.remote()
-    ready = await api.get(echo.echo.remote(counter.__ray_ready__))
-    end = end_of(api, counter)
-    del counter
-
-    assert await api.get(ready.remote()) is True
-    assert not end.done()
-    del ready
-    await end
 
 
 # The end.

@@ -130,10 +130,7 @@ async def test_coroutines_when_a_few_may_run_then_they_begin_in_order(api: Api) 
 
 @OWN_ENGINES
 @pytest.mark.slow
-async def test_coroutines_when_no_limit_is_given_then_a_thousand_run(
-    api: Api, runtime: object
-) -> None:
-    del runtime
+async def test_coroutines_when_no_limit_is_given_then_a_thousand_run(api: Api) -> None:
     gate = Gate.remote()
     waiting = [gate.wait.remote("all") for _ in range(999)]
     await api.get(gate.reached.remote("all"))
@@ -348,9 +345,8 @@ async def test_calls_when_one_thread_is_free_then_they_run_in_order(
 
 @OWN_ENGINES
 async def test_calls_when_plain_and_async_methods_are_mixed_then_they_run_in_order(
-    api: Api, runtime: object
+    api: Api,
 ) -> None:
-    del runtime
     log = actorlib.remote(MixedLog).remote()
     methods = [log.note, log.note_later]
     refs = [methods[number % 3 == 0].remote(number) for number in range(300)]
@@ -457,9 +453,8 @@ async def end_behind_late_call(gate: Any, log: Any) -> Any:
 
 @OWN_ENGINES
 async def test_end_when_a_worker_asks_for_it_then_late_calls_run_before(
-    api: Api, runtime: object, *, is_on_ray: bool
+    api: Api, *, is_on_ray: bool
 ) -> None:
-    del runtime
     # On Ray, calls of an actor with a loop have no order, and its end has none either.
     log = actorlib.remote(Log if is_on_ray else AsyncLog).remote()
     ref = AsyncCaller.remote().run.remote(end_behind_late_call, Gate.remote(), log)
@@ -557,9 +552,8 @@ async def test_calls_when_they_come_during_a_nested_call_then_they_keep_their_or
 
 
 async def test_calls_when_threads_make_them_then_each_thread_keeps_its_order(
-    api: Api, runtime: object
+    api: Api,
 ) -> None:
-    del runtime
     log = actorlib.remote(Log).remote()
 
     def note(name: str) -> None:

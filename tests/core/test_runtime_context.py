@@ -5,7 +5,7 @@ import atexit
 import gc
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from helpers.actors import (
@@ -17,21 +17,14 @@ from helpers.actors import (
     gone,
     running,
 )
+from helpers.marks import in_memory
 
 import actorlib
 from actorlib.exceptions import ActorDiedError
 
-if TYPE_CHECKING:
-    from actorlib._options.runtime_options import RuntimeKeywords
-
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = in_memory(preload=[__name__], num_cpus=4, grace=0.5)
 
 CALLERS = [Caller, AsyncCaller]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"preload": [__name__], "num_cpus": 4, "grace": 0.5}
 
 
 def ids() -> tuple[Any, ...]:

@@ -170,6 +170,8 @@ def test_memory_when_it_gets_short_then_what_was_kept_warm_goes_soon() -> None:
             assert store.touched >= 6 * MIB
             for _ in range(100):
                 store.free(taken(store, MIB))
+                if not store.touched:
+                    break
 
             assert store.touched == 0
 
