@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import pytest_asyncio
 from helpers.actors import IN_MEMORY, LENT, Stop, running, shared
+from helpers.gpus import OneCard
 from helpers.jumping_loop import JumpingLoop
 from helpers.machines import Pretend, pretender
 from helpers.on_ray import Addresses, cluster, shared_on_ray
@@ -269,6 +270,12 @@ def on_both_loops() -> None:
 
 
 @pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> OneCard:
+    """The only card of the machine that the owner believes to be on."""
+    return OneCard(monkeypatch)
+
+
+@pytest.fixture
 def bell(tmp_path: Path) -> Iterator[Bell]:
     """Where processes that a test starts say that they have come so far."""
     bell = Bell(tmp_path)
@@ -332,6 +339,24 @@ async def runtime(lend: Lend, address: str) -> AsyncIterator[Runtime]:
     # All processes are gone by now, and so is what they held.
     assert runtime.available_resources() == runtime.cluster_resources()
     assert runtime.snapshot().waiting == ()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lend_spawning(runtime_options: RuntimeKeywords) -> AsyncIterator[Lend]:
+    """What lends one like it whose workers are fresh interpreters."""
+    options: Any = {**runtime_options, "start_method": "spawn"}
+    options.pop("preload", None)  # they have no template
+    async with shared(**options) as lend:
+        yield lend
+
+
+@pytest_asyncio.fixture(loop_scope="module", params=["template", "spawn"])
+async def each_runtime(
+    request: pytest.FixtureRequest, lend: Lend, lend_spawning: Lend
+) -> AsyncIterator[Runtime]:
+    """A runtime of each start method."""
+    async with (lend if request.param == "template" else lend_spawning)() as runtime:
+        yield runtime
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -17,8 +17,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-import pytest_asyncio
-from helpers.actors import Stop, shared
 from helpers.marks import USES_RUNTIME, in_processes
 from helpers.owners import (
     DESCENDANTS,
@@ -34,18 +32,20 @@ import actorlib
 from actorlib.exceptions import ActorDiedError, ActorError, TemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Iterator
+    from collections.abc import Awaitable, Iterator
     from pathlib import Path
 
-    from helpers.actors import Lend
+    from helpers.actors import Stop
 
     from actorlib import Runtime
     from actorlib._api.decorators import ActorClass
     from actorlib._options.runtime_options import RuntimeKeywords
     from actorlib.exceptions import Exit
 
+QUIET: RuntimeKeywords = {"num_gpus": 1, "log_to_driver": False, "grace": 0.2}
+
 pytestmark = [
-    *in_processes(),
+    *in_processes(**QUIET),
     pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches pidfds"),
 ]
 
@@ -74,30 +74,6 @@ WAYS = {
     "sys.exit(text)": Way("leave", ("it is over",), "exited", 1, None, "it is over"),
 }
 CLASSES: dict[str, ActorClass[..., Any]] = {"Serial": Serial, "Looped": Looped}
-
-
-QUIET: RuntimeKeywords = {"num_gpus": 1, "log_to_driver": False, "grace": 0.2}
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return QUIET
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend_spawning() -> AsyncIterator[Lend]:
-    """Lends a runtime whose workers are fresh interpreters."""
-    async with shared(**QUIET, start_method="spawn") as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module", params=["template", "spawn"])
-async def each_runtime(
-    request: pytest.FixtureRequest, lend: Lend, lend_spawning: Lend
-) -> AsyncIterator[Runtime]:
-    """A runtime of each start method."""
-    async with (lend if request.param == "template" else lend_spawning)() as runtime:
-        yield runtime
 
 
 def quiet(**options: Any) -> Runtime:

@@ -308,7 +308,7 @@ async def test_kill_when_the_process_pauses_meanwhile_then_the_thread_has_time_t
 
 
 def test_actors_when_made_then_their_threads_import_no_executor() -> None:
-    assert printed_by(_IMPORTS_IN_THREADS) == "done\n"
+    assert printed_by(_IMPORTS_IN_THREADS) == "done"
 
 
 _IMPORTS_IN_THREADS = """

@@ -32,4 +32,4 @@ asyncio.run(main())
 
 def test_loop_when_it_first_gathers_calls_with_keywords_then_they_come() -> None:
     # In a process of its own: once a loop elsewhere is known, it is so for good.
-    assert printed_by(GATHERING) == "[{'a': 1}, {'a': 2}]\n"
+    assert printed_by(GATHERING) == "[{'a': 1}, {'a': 2}]"

@@ -74,11 +74,6 @@ class AsyncLog(Log.__wrapped__):  # type: ignore[misc]  # the plain class
 
 
 @pytest.fixture
-def card(monkeypatch: pytest.MonkeyPatch) -> OneCard:
-    return OneCard(monkeypatch)
-
-
-@pytest.fixture
 def driver(card: OneCard, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     return FakeDriver(card, monkeypatch)
 
@@ -95,12 +90,6 @@ async def runtime(card: OneCard, driver: FakeDriver) -> AsyncIterator[Runtime]:
         while runtime.snapshot().draining:  # noqa: ASYNC110  # nobody tells of it
             await asyncio.sleep(0.1)
         assert runtime.available_resources()["GPU"] == 1
-
-
-@pytest.fixture
-def stop() -> Any:
-    with Stop() as stop:
-        yield stop
 
 
 def _table() -> list[ActorSupervisor]:

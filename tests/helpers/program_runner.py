@@ -55,10 +55,10 @@ def run(
 
 
 def printed_by(program: str, *words: str, limit: float = 60, **settings: str) -> str:
-    """Runs a program to its end, which has to be good; gives what it has printed."""
+    """Runs a program to its end, which has to be good; gives what it printed."""
     done = run("-c", dedent(program), *words, limit=limit, **settings)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout.strip()
 
 
 def run_all(programs: Mapping[str, Sequence[str]], limit: float) -> dict[str, Ended]:

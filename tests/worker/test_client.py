@@ -57,4 +57,4 @@ def test_part_when_threads_ask_at_once_then_they_get_the_same() -> None:
 
 @pytest.mark.process
 def test_imports_of_a_plain_worker_when_nobody_asks_for_more_then_no_asyncio() -> None:
-    assert printed_by(LEAN) == "\n"
+    assert printed_by(LEAN) == ""
