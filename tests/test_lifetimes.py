@@ -331,8 +331,11 @@ async def test_children_when_their_maker_ends_then_they_do_whoever_holds_them(
     await assert_children_end(caller_class, way)
 
 
+@pytest.mark.parametrize("returns", [True, False])
 @pytest.mark.usefixtures("runtime")
-async def test_children_when_busy_then_they_have_the_grace(stop: Stop) -> None:
+async def test_children_when_busy_then_they_have_the_grace_and_are_killed_after_it(
+    stop: Stop, *, returns: bool
+) -> None:
     caller = Caller.remote()
     child = await caller.make.remote(Caller)
     await child
@@ -343,20 +346,12 @@ async def test_children_when_busy_then_they_have_the_grace(stop: Stop) -> None:
     await end
     with pytest.raises(ActorDiedError, match="the actor that made it ended"):
         await child.run.remote(os.getpid)
-    stop.release()
-    assert await ref is None
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_children_when_busy_for_ever_then_they_are_killed(stop: Stop) -> None:
-    caller = Caller.remote()
-    child = await caller.make.remote(Caller)
-    await child
-    ref = child.run.remote(stop.place.stop_here)
-    await stop.reached()
-    actorlib.kill(caller)
-    with pytest.raises(ActorDiedError, match="the actor that made it ended"):
-        await ref
+    if returns:
+        stop.release()
+        assert await ref is None
+    else:
+        with pytest.raises(ActorDiedError, match="the actor that made it ended"):
+            await ref
 
 
 async def test_children_when_they_wait_in_line_then_they_leave_it(

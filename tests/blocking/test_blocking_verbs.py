@@ -254,18 +254,3 @@ def test_verbs_when_on_the_loops_own_thread_then_they_work(
 async def test_async_face_when_no_runtime_runs_then_it_says_what_to_write() -> None:
     with pytest.raises(RuntimeError, match=r"async with actorlib.init\(\).*blocking"):
         Echo.remote()
-
-
-async def test_blocking_get_when_the_runtime_is_the_loops_own_then_refused() -> None:
-    ray = actorlib.blocking
-    async with actorlib.init(num_cpus=1, engine="inline"):
-        echo = Echo.remote()
-        with pytest.raises(RuntimeError, match="await"):
-            ray.get(echo.echo.remote(1))
-        with pytest.raises(RuntimeError, match="await"):
-            ray.wait([echo.echo.remote(1)])
-        with pytest.raises(RuntimeError, match="already"):
-            ray.init()
-        ref = await asyncio.to_thread(ray.put, 1)
-        assert await asyncio.to_thread(ray.get, [ref]) == [await ref]
-        await echo.echo.remote(1)
