@@ -112,11 +112,6 @@ async def test_remote_when_init_was_not_awaited_then_it_says_so() -> None:
         Counter.remote()
 
 
-def test_init_when_an_option_is_misspelt_then_another_is_offered() -> None:
-    with pytest.raises(UnknownOptionError, match=r"Did you mean num_cpus="):
-        actorlib.init(num_cpu=1)  # type: ignore[call-arg]
-
-
 def test_init_when_used_in_a_plain_with_then_it_names_async_with() -> None:
     with (
         pytest.raises(TypeError, match=r"async with.*actorlib\.blocking"),
