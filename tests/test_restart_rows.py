@@ -421,25 +421,6 @@ async def test_children_of_the_dead_are_gone_before_the_next_starts(
         await actor
 
 
-@pytest.mark.process
-async def test_actors_come_back_when_the_template_was_killed(
-    own_runtime: Runtime,
-) -> None:
-    made = Serial.options(num_gpus=1, max_restarts=1, max_task_retries=1)
-    actor = made.remote()
-    other = Serial.options(num_gpus=1).remote()
-    await other
-    home = await actor.household.remote()
-
-    os.kill(home["template"], signal.SIGKILL)
-
-    await gone(home["worker"])
-    await raised(other.echo.remote())
-    await actor
-    assert await actor.echo.remote("back") == "back"
-    assert info(own_runtime, actor).restarts == 0  # it was not its own fault
-
-
 async def test_deaths_of_many_at_once_bring_all_of_them_back(
     runtime: Runtime, bell: Bell
 ) -> None:

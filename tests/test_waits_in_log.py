@@ -88,28 +88,6 @@ async def test_wait_of_every_actor_is_told_once_however_many_wait_already(
     del waiting, second, unnamed
 
 
-@USES_RUNTIME
-async def test_waits_of_many_actors_are_one_record(said: Said) -> None:
-    holder = Target.options(num_gpus=1, num_cpus=2).remote()
-    await holder.ping.remote()
-
-    waiting = [
-        Target.options(num_gpus=1, name=f"m{number}").remote() for number in range(100)
-    ]
-    others = [Target.options(num_cpus=1, name=name).remote() for name in ("a", "b")]
-    told = await said.messages.get()
-
-    first, second = told.splitlines()
-    assert first.startswith("Target 'm0' asks GPU=1; all of GPU=1 is taken. Held: ")
-    assert "in line for 0 s: Target 'm0', Target 'm1'," in first
-    assert first.endswith("Target 'm7' and 92 more")
-    assert second.startswith("Target 'a' asks CPU=1; all of CPU=2 is taken. Held: ")
-    assert "in line for 0 s: Target 'a', Target 'b'; runtime.explain()" in second
-    await Target.remote().ping.remote()  # long enough for what is due at once
-    assert said.messages.empty()
-    del waiting, others
-
-
 async def test_wait_of_a_group_and_inside_of_one_is_told(
     runtime: Runtime, said: Said
 ) -> None:

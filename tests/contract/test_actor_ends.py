@@ -307,19 +307,6 @@ async def test_last_handle_when_it_is_gone_then_earlier_calls_are_finished(
     assert await api.get(keeper.kept.remote()) == "done"
 
 
-@OWN_ENGINES
-@PLAIN
-async def test_last_handle_when_it_goes_in_a_thread_then_the_actor_ends(
-    api: Api, callee: Callee
-) -> None:
-    targets = [callee.new() for _ in range(3)]
-    await asyncio.gather(*(api.ready(target.actor) for target in targets))
-    ends = [end_of(api, target.actor) for target in targets]
-    await asyncio.to_thread(targets.clear)
-
-    await asyncio.gather(*ends)
-
-
 @PLAIN
 async def test_last_handle_when_the_actor_is_not_ready_then_it_ends(
     api: Api, engine: str, callee: Callee

@@ -176,28 +176,6 @@ def note(log: Any, value: Any) -> Steps:
     return (yield log.note.remote(value))
 
 
-@OWN_ENGINES
-@ALL_ACTORS
-async def test_cancel_when_calls_wait_for_a_place_then_they_never_run(
-    api: Api, callee: Callee
-) -> None:
-    callee, limit = limited(callee)
-    gate, log = Gate.remote(), actorlib.remote(Log).remote()
-    running = await held(api, callee, limit, gate)
-    refs = [callee.run(note, log, "never") for _ in range(200)]
-    for ref in refs:
-        api.cancel(ref)
-    behind = callee.run(note, log, "behind")
-    for ref in refs[::10]:
-        assert isinstance(await error_of(api, ref), TaskCancelledError)
-    assert all(ref.cancelled() for ref in refs)
-
-    await api.get([gate.open.remote(str(number)) for number in range(limit)])
-    assert await api.get(running) == [str(number) for number in range(limit)]
-    assert await api.get(behind) == "behind"
-    assert await api.get(log.seen.remote()) == ["behind"]
-
-
 @ASYNC
 async def test_cancel_when_a_coroutine_runs_then_the_next_has_its_place(
     api: Api, callee: Callee
@@ -212,22 +190,6 @@ async def test_cancel_when_a_coroutine_runs_then_the_next_has_its_place(
     assert isinstance(await error_of(api, first), TaskCancelledError)
     assert await api.get(second) == "second"
     assert await api.get(gate.left.remote()) == ["0"]
-
-
-@OWN_ENGINES
-@ALL_ACTORS
-async def test_cancel_when_the_argument_is_late_then_only_that_call_never_runs(
-    api: Api, callee: Callee
-) -> None:
-    gate, log = Gate.remote(), actorlib.remote(Log).remote()
-    late = gate.wait.remote("late")
-    refs = [callee.method("run").remote(note, log, late) for _ in range(10)]
-    api.cancel(refs[3])
-    await api.get(gate.open.remote("late"))
-
-    assert isinstance(await error_of(api, refs.pop(3)), TaskCancelledError)
-    assert await api.get(refs) == ["late"] * 9
-    assert await api.get(log.seen.remote()) == ["late"] * 9
 
 
 # The end of the actor.

@@ -365,15 +365,6 @@ async def test_what_catches_everything_does_not_keep_the_actor(
     assert (caught.value.exit.cause, caught.value.exit.code) == ("asked", 0)
 
 
-@pytest.mark.usefixtures("runtime")
-async def test_calls_behind_it_fail() -> None:
-    caller = Caller.remote()
-    refs = [caller.run.remote(actorlib.exit_actor), caller.run.remote(os.getpid)]
-    for ref in refs:
-        with pytest.raises(ActorDiedError, match="it left by exit_actor"):
-            await ref
-
-
 class Leaving:
     """Leaves in its constructor."""
 
