@@ -16,6 +16,7 @@ import pytest
 from helpers.actors import Caller, Echo, Gate, Keeper, end_of, living, running
 from helpers.calls import raised
 from helpers.marks import USES_RUNTIME, in_memory
+from helpers.program_runner import printed_by
 from helpers.rare_cases import rarely
 
 import actorlib
@@ -324,3 +325,34 @@ async def test_async_actor_when_its_tasks_are_eager_then_calls_are_answered() ->
     unwanted = actor.echo.remote(1)
     unwanted.cancel()
     assert await actor.echo.remote(2) == 2
+
+
+GATHERING = """
+import asyncio
+import actorlib
+
+@actorlib.remote
+class Echo:
+    def both(self, **given):
+        return given
+
+async def main():
+    async with actorlib.init(num_cpus=1):
+        echo = await Echo.remote()
+
+        async def gather():
+            print(await asyncio.gather(echo.both.remote(a=1), echo.both.remote(a=2)))
+
+        await asyncio.to_thread(lambda: asyncio.run(gather()))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@alone
+async def test_loop_when_it_first_gathers_calls_with_keywords_then_they_come() -> None:
+    # In a process of its own: once a loop elsewhere is known, it is so for good.
+    printed = await asyncio.to_thread(printed_by, GATHERING)
+    assert printed == "[{'a': 1}, {'a': 2}]"

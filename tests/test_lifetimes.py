@@ -31,11 +31,15 @@ from actorlib.exceptions import (
     ActorDiedError,
     ActorNotFoundError,
     ActorUnschedulableError,
+    RuntimeDrainingError,
     TaskCancelledError,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from actorlib import Runtime
+
 
 pytestmark = in_memory(preload=[__name__], num_cpus=2, grace=0.5)
 
@@ -377,3 +381,70 @@ async def test_children_when_found_by_get_if_exists_then_they_are_no_children() 
     assert await caller.run.remote(obtain) == target
     await actorlib.kill(caller)
     assert await pid_of(target)
+
+
+# Runtimes that drain.
+
+
+@actorlib.remote
+class Front:
+    """Calls another actor after a while."""
+
+    async def ask(self, back: Any, seconds: float) -> str:
+        await asyncio.sleep(seconds)
+        return str(await back.answer.remote())
+
+    async def answer(self) -> str:
+        return "answered"
+
+    async def items(self) -> AsyncIterator[int]:
+        for number in range(3):
+            await asyncio.sleep(1)
+            yield number
+
+
+@actorlib.remote
+def double(x: int) -> int:
+    return 2 * x
+
+
+async def test_drain_when_calls_are_under_way_then_finished_and_new_ones_refused(
+    own_runtime: Runtime,
+) -> None:
+    front, back = Front.remote(), Front.remote()
+    ref = front.ask.remote(back, 5)
+    computed = double.remote(21)
+    stream: Any = front.items.remote()
+
+    drained = asyncio.create_task(own_runtime.drain())
+    await asyncio.sleep(0)
+    for refused in (
+        front.answer.remote,
+        front.items.remote,
+        lambda: double.remote(1),
+        Front.remote,
+        lambda: actorlib.placement_group([{"CPU": 1}]),
+    ):
+        with pytest.raises(RuntimeDrainingError, match="takes no new ones"):
+            refused()
+    with pytest.raises(RuntimeDrainingError):
+        await asyncio.to_thread(front.answer.remote)
+
+    assert [await item async for item in stream] == [0, 1, 2]
+    assert await drained == []
+    assert (ref.done(), await ref, await computed) == (True, "answered", 42)
+    assert await own_runtime.drain() == []
+
+
+async def test_drain_when_one_takes_too_long_then_it_is_told_of(
+    own_runtime: Runtime,
+) -> None:
+    front = await Front.remote()
+    ref = front.ask.remote(front, 1000)
+
+    [left] = await own_runtime.drain(timeout=1)
+
+    assert left.method == "ask"
+    assert not ref.done()
+    with pytest.raises(ValueError, match="timeout takes a finite number"):
+        await own_runtime.drain(timeout=-1)
