@@ -56,7 +56,7 @@ def run(
 
 def printed_by(program: str, *words: str, limit: float = 60, **settings: str) -> str:
     """Runs a program to its end, which has to be good; gives what it printed."""
-    done = run("-c", dedent(program), *words, limit=limit, **settings)
+    done = run("-c", dedent(program), *words, limit=limit, cwd=None, **settings)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
