@@ -196,6 +196,8 @@ def places(file: str) -> Iterator[Mutant]:
         for occurrence, (node, start) in enumerate(positions):
             if name == "AddNot" and _is_negated_by_others(node):
                 continue
+            if name == "ExceptionReplacer" and "." in node.get_code():
+                continue  # it fails at names with dots
             if not any(first <= start < last for first, last in left_out):
                 yield Mutant(file, name, occurrence, start[0])
 

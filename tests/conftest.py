@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import pytest_asyncio
 from helpers.actors import IN_MEMORY, LENT, Stop, running, shared
+from helpers.gpus import OneCard
 from helpers.jumping_loop import JumpingLoop
 from helpers.machines import Pretend, pretender
 from helpers.on_ray import Addresses, cluster, shared_on_ray
+from helpers.owners import Bell
 from hypothesis import settings
 
 from actorlib._core.engine import find_engine, set_engine
@@ -42,12 +44,12 @@ if TYPE_CHECKING:
         Iterator,
         Mapping,
     )
-    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from helpers.actors import Lend
 
     from actorlib import Runtime
     from actorlib._options.runtime_options import RuntimeKeywords
-
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytest_plugins = ["helpers.goldens"]
 
@@ -79,6 +81,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run only what --thorough adds",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declares the mark of a module whose tests share a runtime."""
+    mark = "runtime(**options): the options of the module's runtime; see helpers.marks"
+    config.addinivalue_line("markers", mark)
 
 
 def pytest_collection_modifyitems(
@@ -262,6 +270,20 @@ def on_both_loops() -> None:
 
 
 @pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> OneCard:
+    """The only card of the machine that the owner believes to be on."""
+    return OneCard(monkeypatch)
+
+
+@pytest.fixture
+def bell(tmp_path: Path) -> Iterator[Bell]:
+    """Where processes that a test starts say that they have come so far."""
+    bell = Bell(tmp_path)
+    yield bell
+    bell.close()
+
+
+@pytest.fixture
 def stop() -> Iterator[Stop]:
     """Where actors' methods stop until the test lets them go on."""
     with Stop() as stop:
@@ -273,13 +295,10 @@ def stop() -> Iterator[Stop]:
 
 
 @pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    """The options of the module's runtime, for a module to say otherwise.
-
-    One whose actors have classes of its own says ``"preload": [__name__]``: it imports
-    pytest, which takes a worker longer than all the rest of its life.
-    """
-    return {}
+def runtime_options(request: pytest.FixtureRequest) -> RuntimeKeywords:
+    """The options of the module's runtime: those of the module's mark ``runtime``."""
+    marker = request.node.get_closest_marker("runtime")
+    return cast("RuntimeKeywords", marker.kwargs if marker else {})
 
 
 @pytest.fixture(scope="module")
@@ -320,6 +339,24 @@ async def runtime(lend: Lend, address: str) -> AsyncIterator[Runtime]:
     # All processes are gone by now, and so is what they held.
     assert runtime.available_resources() == runtime.cluster_resources()
     assert runtime.snapshot().waiting == ()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lend_spawning(runtime_options: RuntimeKeywords) -> AsyncIterator[Lend]:
+    """What lends one like it whose workers are fresh interpreters."""
+    options: Any = {**runtime_options, "start_method": "spawn"}
+    options.pop("preload", None)  # they have no template
+    async with shared(**options) as lend:
+        yield lend
+
+
+@pytest_asyncio.fixture(loop_scope="module", params=["template", "spawn"])
+async def each_runtime(
+    request: pytest.FixtureRequest, lend: Lend, lend_spawning: Lend
+) -> AsyncIterator[Runtime]:
+    """A runtime of each start method."""
+    async with (lend if request.param == "template" else lend_spawning)() as runtime:
+        yield runtime
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.calls import raised
 from helpers.functions import group_of
+from helpers.marks import USES_RUNTIME, in_memory
 
 import actorlib
 from actorlib.exceptions import (
@@ -24,20 +25,11 @@ if TYPE_CHECKING:
 
     from actorlib import Runtime
 
-pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
+pytestmark = [*in_memory(num_cpus=2, num_gpus=1), USES_RUNTIME]
 
 _meetings: dict[tuple[object, str], asyncio.Barrier] = {}
 _request: contextvars.ContextVar[str] = contextvars.ContextVar("request", default="")
 actorlib.propagate(_request)
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> dict[str, Any]:
-    return {"num_cpus": 2, "num_gpus": 1}
 
 
 def meeting(where: str, count: int) -> asyncio.Barrier:

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.marks import in_processes
 
 import actorlib
 from actorlib._worker.executors import loop_watchdog
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from helpers.actors import Place, Stop
 
 pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
+    *in_processes(),
     pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
 ]
 

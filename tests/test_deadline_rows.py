@@ -5,20 +5,14 @@ from __future__ import annotations
 import asyncio
 import pickle
 import time
-from typing import Any
 
 import pytest
 from helpers.actors import Gate, running
 
-import actorlib
 from actorlib._owner.calls.response_target import Clock, Timekeeper
 from actorlib.exceptions import DeadlineExceededError
 
 NEVER = 60.0
-
-
-@actorlib.remote
-def nothing() -> None: ...
 
 
 @pytest.mark.memory
@@ -81,23 +75,3 @@ def test_error_when_pickled_then_it_arrives_whole() -> None:
     arrived = pickle.loads(pickle.dumps(error))
 
     assert (str(arrived), arrived.timeout, arrived.is_inherited) == ("late", 1.5, True)
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("timeout", ["1", True, [1]])
-def test_timeout_when_of_a_wrong_type_then_refused_where_it_is_written(
-    timeout: Any,
-) -> None:
-    for given in (actorlib.method, nothing.options):
-        with pytest.raises(TypeError, match="timeout takes a number of seconds"):
-            given(timeout=timeout)
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("timeout", [0, 0.0, -1, float("inf"), float("nan")])
-def test_timeout_when_out_of_range_then_refused_where_it_is_written(
-    timeout: float,
-) -> None:
-    for given in (actorlib.method, nothing.options):
-        with pytest.raises(ValueError, match="timeout takes a finite number"):
-            given(timeout=timeout)

@@ -9,23 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import Caller, Gate, Stop
+from helpers.marks import in_memory
 
 import actorlib
 from actorlib.exceptions import DeadlineExceededError, DeadlockError, GetTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
+    from actorlib import ActorHandle
 
-    from actorlib import ActorHandle, Runtime
 
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
-
-pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("same_loop_in_workers", "runtime"),
-]
+pytestmark = [*in_memory(), pytest.mark.usefixtures("same_loop_in_workers", "runtime")]
 
 
 class Node:

@@ -17,8 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-import pytest_asyncio
-from helpers.actors import Stop, shared
+from helpers.marks import USES_RUNTIME, in_processes
 from helpers.owners import (
     DESCENDANTS,
     Bell,
@@ -33,20 +32,20 @@ import actorlib
 from actorlib.exceptions import ActorDiedError, ActorError, TemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Awaitable, Iterator
     from pathlib import Path
+
+    from helpers.actors import Stop
 
     from actorlib import Runtime
     from actorlib._api.decorators import ActorClass
     from actorlib._options.runtime_options import RuntimeKeywords
     from actorlib.exceptions import Exit
 
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
+QUIET: RuntimeKeywords = {"num_gpus": 1, "log_to_driver": False, "grace": 0.2}
 
 pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
+    *in_processes(**QUIET),
     pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches pidfds"),
 ]
 
@@ -75,37 +74,6 @@ WAYS = {
     "sys.exit(text)": Way("leave", ("it is over",), "exited", 1, None, "it is over"),
 }
 CLASSES: dict[str, ActorClass[..., Any]] = {"Serial": Serial, "Looped": Looped}
-
-
-@pytest.fixture
-def bell(tmp_path: Path) -> Iterator[Bell]:
-    bell = Bell(tmp_path)
-    yield bell
-    bell.close()
-
-
-QUIET: RuntimeKeywords = {"num_gpus": 1, "log_to_driver": False, "grace": 0.2}
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return QUIET
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend_spawning() -> AsyncIterator[Lend]:
-    """Lends a runtime whose workers are fresh interpreters."""
-    async with shared(**QUIET, start_method="spawn") as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module", params=["template", "spawn"])
-async def each_runtime(
-    request: pytest.FixtureRequest, lend: Lend, lend_spawning: Lend
-) -> AsyncIterator[Runtime]:
-    """A runtime of each start method."""
-    async with (lend if request.param == "template" else lend_spawning)() as runtime:
-        yield runtime
 
 
 def quiet(**options: Any) -> Runtime:
@@ -189,11 +157,11 @@ TERMINATED = pytest.mark.parametrize(
 )
 
 
+@USES_RUNTIME
 @TERMINATED
 async def test_actor_when_it_gets_sigterm_then_running_calls_end_first(
-    runtime: Runtime, kind: Any, method: str, stop: Stop
+    kind: Any, method: str, stop: Stop
 ) -> None:
-    del runtime
     actor = kind.remote()
     stopped = getattr(actor, method).remote(stop.place)
     await stop.reached()
@@ -203,11 +171,11 @@ async def test_actor_when_it_gets_sigterm_then_running_calls_end_first(
     assert (await death_of(actor.pid.remote())).signal == signal.SIGTERM
 
 
+@USES_RUNTIME
 @TERMINATED
 async def test_actor_when_it_gets_sigterm_again_then_it_ends_at_once(
-    runtime: Runtime, kind: Any, method: str, stop: Stop
+    kind: Any, method: str, stop: Stop
 ) -> None:
-    del runtime
     actor = kind.remote()
     pid = await actor.pid.remote()
     stopped = getattr(actor, method).remote(stop.place)
@@ -230,11 +198,11 @@ async def test_actor_when_it_closes_its_pipe_and_stays_is_killed(
     assert runtime.available_resources()["GPU"] == 1.0
 
 
+@USES_RUNTIME
 @pytest.mark.parametrize("actor_class", CLASSES)
 async def test_results_when_returned_before_a_crash_still_arrive(
-    runtime: Runtime, actor_class: str
+    actor_class: str,
 ) -> None:
-    del runtime
     actor = CLASSES[actor_class].remote()
     large = b"x" * 10_000_000
     before = [actor.echo.remote(large), *(actor.echo.remote(i) for i in range(100))]
@@ -243,20 +211,16 @@ async def test_results_when_returned_before_a_crash_still_arrive(
     assert await asyncio.gather(*before) == [large, *range(100)]
 
 
-async def test_quick_results_when_the_last_call_leaves_still_arrive(
-    runtime: Runtime,
-) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_quick_results_when_the_last_call_leaves_still_arrive() -> None:
     actor = Serial.remote()
     refs = [actor.echo_until.remote(i, 50) for i in range(51)]
     assert (await death_of(refs[-1])).code == 7
     assert await asyncio.gather(*refs[:-1]) == list(range(50))
 
 
-async def test_error_when_much_was_printed_says_who_died_where_with_the_last_lines(
-    runtime: Runtime,
-) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_error_when_much_was_printed_then_it_has_the_last_lines() -> None:
     actor = Serial.remote()
     await actor.complain.remote(*(f"line {i}" for i in range(100)))
     with pytest.raises(ActorDiedError) as caught:
@@ -279,11 +243,11 @@ def killed_now(pid: int) -> None:
     os.close(descriptor)
 
 
+@USES_RUNTIME
 @pytest.mark.parametrize("kind", [Serial, Looped])
 async def test_death_when_nothing_ran_then_it_was_idle_whatever_came_later(
-    runtime: Runtime, kind: Any
+    kind: Any,
 ) -> None:
-    del runtime
     actor = kind.remote()
     assert await actor.echo.remote(1) == 1
     killed_now(await actor.pid.remote())
@@ -295,10 +259,10 @@ async def test_death_when_nothing_ran_then_it_was_idle_whatever_came_later(
     assert str(told) == "a signal ended its process while idle (SIGKILL)"
 
 
+@USES_RUNTIME
 async def test_death_when_a_call_came_after_it_then_what_ran_before_is_told(
-    runtime: Runtime, bell: Bell
+    bell: Bell,
 ) -> None:
-    del runtime
     actor = Serial.remote()
     pid = await actor.pid.remote()
     ref = actor.wait.remote(bell.path)
@@ -311,10 +275,10 @@ async def test_death_when_a_call_came_after_it_then_what_ran_before_is_told(
     assert (told.method, told.others) == ("wait", 0)
 
 
+@USES_RUNTIME
 async def test_death_when_several_ran_then_the_one_that_failed_and_how_many_others(
-    runtime: Runtime, bell: Bell
+    bell: Bell,
 ) -> None:
-    del runtime
     actor = Serial.options(max_concurrency=3).remote()
     refs = [actor.wait.remote(bell.path)]
     await rung(bell)
@@ -794,23 +758,6 @@ async def test_kill_when_a_large_result_is_on_its_way_fails_its_call(
         assert isinstance(result, ActorDiedError) or result == large
     assert (await death_of(actor.echo.remote())).cause == "asked"
     assert runtime.available_resources()["GPU"] == 1.0
-
-
-async def test_kill_when_the_actor_waits_in_line_lets_the_next_pass(
-    runtime: Runtime,
-) -> None:
-    holder = Serial.options(num_gpus=0.5).remote()
-    await holder
-    big = Serial.options(num_gpus=1).remote()
-    queued = big.echo.remote()
-    small = Serial.options(num_gpus=0.5).remote()
-    async with asyncio.timeout(PROMPTLY):
-        await actorlib.kill(big)
-        await actorlib.kill(big)
-        assert await small.echo.remote("here") == "here"
-    assert (await death_of(queued)).cause == "asked"
-    assert (await death_of(big)).cause == "asked"
-    assert runtime.available_resources()["GPU"] == 0.0
 
 
 async def test_kill_when_many_actors_are_being_started_ends_them_all(

@@ -34,11 +34,6 @@ pytestmark = pytest.mark.memory
 TOO_MUCH = 60 * GIB
 
 
-@pytest.fixture
-def card(monkeypatch: pytest.MonkeyPatch) -> OneCard:
-    return OneCard(monkeypatch)
-
-
 async def greedy(card: OneCard, **options: Any) -> tuple[Any, int]:
     """An actor with half of the card that has most of it."""
     actor = Model.options(num_gpus=0.5, **options).remote()

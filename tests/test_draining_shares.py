@@ -25,11 +25,6 @@ pytestmark = pytest.mark.memory
 
 
 @pytest.fixture
-def card(monkeypatch: pytest.MonkeyPatch) -> OneCard:
-    return OneCard(monkeypatch)
-
-
-@pytest.fixture
 async def runtime(card: OneCard) -> AsyncIterator[Runtime]:
     del card  # it is there before
     async with running(num_gpus=None) as runtime:

@@ -19,7 +19,6 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [
@@ -38,13 +37,6 @@ from helpers.owners import Looped, Mortal, Serial, listen, tell
 
 METHOD, *ARGUMENTS = sys.argv[1:]
 """
-
-
-@pytest.fixture
-def bell(tmp_path: Path) -> Iterator[Bell]:
-    bell = Bell(tmp_path)
-    yield bell
-    bell.close()
 
 
 def household(ends: str, *, run: str = "asyncio.run", before: str = "") -> str:
@@ -573,23 +565,6 @@ async def test_exit_handlers_when_an_actor_is_not_killed_then_they_run(
 
 
 # The owner lives on.
-
-
-@pytest.mark.thorough
-async def test_runtime_when_started_five_times_leaves_no_descriptor(
-    on_both_loops: None,
-) -> None:
-    del on_both_loops
-    before = open_files()
-    for turn in range(5):
-        method = METHODS[turn % 2]
-        async with actorlib.init(start_method=method, num_gpus=1) as runtime:
-            actors = [Serial.options(num_gpus=0.5).remote() for _ in range(2)]
-            refs = [actor.echo.remote(turn) for actor in actors]
-            assert await asyncio.gather(*refs) == [turn, turn]
-            assert runtime.available_resources()["GPU"] == 0.0
-        assert not actorlib.is_initialized()
-        assert open_files() == before
 
 
 async def test_runtime_when_actors_come_and_go_keeps_no_descriptor() -> None:

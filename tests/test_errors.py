@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from helpers.actors import AsyncCaller, Caller, Echo, Keeper, living
 from helpers.calls import raised
+from helpers.marks import USES_RUNTIME, in_memory
 
 import actorlib
 from actorlib.exceptions import (
@@ -36,11 +37,7 @@ if TYPE_CHECKING:
 
     from actorlib import Runtime
 
-pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
+pytestmark = [*in_memory(), USES_RUNTIME]
 
 
 def call(function: Callable[..., object], *args: object) -> object:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from helpers import travel
+from helpers.marks import USES_RUNTIME, in_processes
 from helpers.rare_cases import rarely
 from helpers.travel import ACTORS, ROLES, SHAPES, SIZES, Functions
 
-if TYPE_CHECKING:
-    from actorlib._options.runtime_options import RuntimeKeywords
-
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
+pytestmark = [*in_processes(preload=["helpers.travel"]), USES_RUNTIME]
 
 OWNER = "the owner"
 CARRIERS = (OWNER, "plain", "async", "function")
@@ -28,11 +22,6 @@ WAYS = [
     *itertools.product(("plain, linked", "async, linked"), ("plain", "async")),
 ]
 LOADS = list(itertools.product(SHAPES, SIZES))
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"preload": ["helpers.travel"]}
 
 
 async def carried(carrier: str, target: Any, role: str) -> list[tuple[int, bool]]:

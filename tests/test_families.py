@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,8 +19,6 @@ from actorlib._options.kinds import KINDS
 from actorlib.accelerators import Lease, Share, discover, environment, inventory
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from actorlib.accelerators import Inventory
 
 pytestmark = pytest.mark.memory
@@ -99,36 +96,6 @@ async def test_apple_s_gpu_is_told_and_nothing_is_written(
         assert await changes_in(nothing) == {}
         assert runtime.cluster_resources()["accelerator_type:M2-Pro"] == 1
         assert [row.mask for row in runtime.snapshot().actors] == [None] * 3
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("start_method", ["template", "spawn"])
-async def test_variables_when_a_module_is_imported_then_they_are_there(
-    pretend: Pretend,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    start_method: Any,
-) -> None:
-    pretend("amd_mi300x")
-    (tmp_path / "looks_early.py").write_text(
-        "import os\n"
-        "import actorlib\n"
-        f"AT_IMPORT = os.environ.get({ROCR!r})\n"
-        "@actorlib.remote(num_gpus=1)\n"
-        "class Actor:\n"
-        "    def seen(self):\n"
-        "        return AT_IMPORT\n",
-        encoding="utf-8",
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    import looks_early  # type: ignore[import-not-found]  # noqa: PLC0415
-
-    monkeypatch.setitem(sys.modules, "looks_early", looks_early)
-    async with running(num_gpus=None, start_method=start_method):
-        actors = [looks_early.Actor.remote() for _ in range(2)]
-        assert await asyncio.gather(*(a.seen.remote() for a in actors)) == ["0", "1"]
-    assert looks_early.AT_IMPORT is None
-    monkeypatch.delitem(sys.modules, "looks_early")
 
 
 async def test_a_share_when_the_kind_can_be_divided_then_two_are_on_one_device(

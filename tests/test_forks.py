@@ -20,6 +20,7 @@ from helpers.forks import (
     same,
     wait_in_fork,
 )
+from helpers.marks import USES_RUNTIME, in_processes
 
 import actorlib
 
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [
-    pytest.mark.process,
+    *in_processes(),
     pytest.mark.skipif(sys.platform == "win32", reason="forks"),
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
+    USES_RUNTIME,
 ]
 
 KINDS = {"serial": Serial, "threaded": Threaded, "looped": Looped}

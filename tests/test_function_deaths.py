@@ -18,6 +18,7 @@ import pytest
 from helpers.actors import Stop, gone
 from helpers.calls import raised
 from helpers.functions import add, halt, pid
+from helpers.marks import USES_RUNTIME, in_memory
 
 import actorlib
 from actorlib._owner.functions.task_queue import MAX_DEPTH
@@ -30,20 +31,10 @@ if TYPE_CHECKING:
     from helpers.actors import Place
 
     from actorlib import Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
 
 colour = actorlib.propagate(ContextVar[str]("function_colour"))
 
-pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"num_cpus": 2, "num_gpus": 2}
+pytestmark = [*in_memory(num_cpus=2, num_gpus=2), USES_RUNTIME]
 
 
 # Deaths.

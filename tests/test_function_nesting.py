@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from helpers.actors import Caller, Counter, Gate, Log, Stop, Target, gone
 from helpers.functions import add, fail, group_of, halt
+from helpers.marks import USES_RUNTIME, in_memory
 
 import actorlib
 from actorlib._core.engine import find_engine
@@ -20,18 +21,8 @@ if TYPE_CHECKING:
     from helpers.actors import Place
 
     from actorlib import ActorHandle, ObjectRef, Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"num_cpus": 2, "num_gpus": 2, "resources": {"lane": 1}}
+pytestmark = [*in_memory(num_cpus=2, num_gpus=2, resources={"lane": 1}), USES_RUNTIME]
 
 
 @actorlib.remote

@@ -10,6 +10,7 @@ import pytest
 from helpers.actors import gone, running
 from helpers.calls import raised
 from helpers.functions import add, halt, pid
+from helpers.marks import in_memory
 from helpers.turns import next_turn
 
 import actorlib
@@ -22,16 +23,10 @@ if TYPE_CHECKING:
     from helpers.actors import Stop
 
     from actorlib import Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
     from actorlib._owner.engine import LocalEngine
     from actorlib._processes.launcher import WorkerProcess
 
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"num_cpus": 2, "num_gpus": 2}
+pytestmark = in_memory(num_cpus=2, num_gpus=2)
 
 
 class Room:

@@ -8,16 +8,16 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import Echo, Stop, gone
 from helpers.calls import raised
-from helpers.functions import add, fail, group_of, halt, pid
+from helpers.functions import add, group_of, halt, pid
+from helpers.marks import USES_RUNTIME, in_memory
 
 import actorlib
-from actorlib.exceptions import SerializationError, TaskError, TaskUnschedulableError
+from actorlib.exceptions import TaskUnschedulableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,18 +25,8 @@ if TYPE_CHECKING:
     from helpers.actors import Place
 
     from actorlib import Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"num_cpus": 2, "num_gpus": 2, "resources": {"lane": 1}}
+pytestmark = [*in_memory(num_cpus=2, num_gpus=2, resources={"lane": 1}), USES_RUNTIME]
 
 
 # Shares.
@@ -122,29 +112,6 @@ async def test_call_when_it_asks_for_more_than_there_is_then_it_fails() -> None:
 # Errors.
 
 
-async def test_call_when_it_raises_then_its_caller_goes_on_and_knows_where() -> None:
-    error = await raised(fail.remote(KeyError("nothing")))
-    assert isinstance(error, KeyError)
-    assert isinstance(error, TaskError)
-    assert error.where.startswith("fail (pid ")
-
-    error = await raised(fail.remote(KeyboardInterrupt("stop")))
-    assert type(error) is TaskError
-    assert "KeyboardInterrupt: stop" in str(error)
-
-
-async def test_call_when_it_cannot_be_made_then_refused_at_once() -> None:
-    frame = sys._getframe()
-    lost = add.options(runtime_env={"working_dir": "/nowhere/at/all"})
-
-    with pytest.raises(SerializationError, match="argument 1 of fail"):
-        fail.remote(frame)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    with pytest.raises(SerializationError, match="the function"):
-        actorlib.remote(lambda: frame).remote()
-    with pytest.raises(NotADirectoryError):
-        lost.remote(1)
-
-
 # Code by value.
 
 
@@ -174,18 +141,6 @@ async def test_a_redefinition_is_for_later_calls_only(stop: Stop) -> None:
     stop.release()
     stop.release()
     assert await asyncio.gather(*refs, later) == [1, 1, 2]
-
-
-async def test_code_when_it_cannot_be_loaded_then_every_call_says_why() -> None:
-    class Odd:
-        def __reduce__(self) -> Any:
-            return int, ("no number",)
-
-    odd = Odd()
-    function = actorlib.remote(lambda: odd)
-    assert isinstance(await raised(function.remote()), ValueError)
-    assert isinstance(await raised(function.remote()), ValueError)
-    assert await add.remote(1) == 1
 
 
 async def test_code_when_there_are_very_many_then_workers_are_replaced(

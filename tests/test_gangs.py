@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 from helpers.actors import Caller, Gate, end_of, living, running
 from helpers.calls import raised
+from helpers.marks import USES_RUNTIME, in_memory
 
 import actorlib
 from actorlib import placement_group, remove_placement_group
@@ -24,23 +25,16 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncIterator
+
+    from helpers.actors import Lend
 
     from actorlib import ActorHandle, PlacementGroup, Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
-
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = in_memory(num_cpus=3, num_gpus=1)
 
 TWO = [{"CPU": 1}, {"CPU": 1}]
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"num_cpus": 3, "num_gpus": 1}
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -217,8 +211,8 @@ async def everything_ended(runtime: Runtime, gate: ActorHandle[Any]) -> None:
     await asyncio.gather(*(end_of(actor.actor_id) for actor in living(runtime)))
 
 
-async def test_map_when_the_group_is_removed_then_it_says_so(runtime: Runtime) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_map_when_the_group_is_removed_then_it_says_so() -> None:
     made, gate = placement_group(TWO), Gate.remote()
     waiting = asyncio.ensure_future(wait_for(made, gate))
     await gate.reached.remote("0")
@@ -279,10 +273,10 @@ async def test_map_when_it_cannot_be_meant_then_it_is_refused_at_once(
         group.map(function, *values)
 
 
-async def test_map_when_bundles_differ_then_the_one_that_is_too_small_is_named(
-    runtime: Runtime,
-) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_map_when_bundles_differ_then_the_one_that_is_too_small_is_named() -> (
+    None
+):
     made = placement_group([{"CPU": 1, "GPU": 1}, {"CPU": 1}])
     with pytest.raises(ValueError, match=r"asks CPU=1, GPU=1.*bundle 1 has CPU=1"):
         made.map(square.options(num_gpus=1, num_cpus=1), [1, 2])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.actors import end_of
 from helpers.calls import raised
+from helpers.marks import USES_RUNTIME, in_memory
 
 import actorlib
 from actorlib.exceptions import ActorDiedError
@@ -16,14 +17,7 @@ from actorlib.exceptions import ActorDiedError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from actorlib._options.runtime_options import RuntimeKeywords
-
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"preload": [__name__], "num_cpus": 4, "grace": 0.5}
+pytestmark = in_memory(preload=[__name__], num_cpus=4, grace=0.5)
 
 
 def say(path: str, word: str) -> None:
@@ -192,3 +186,20 @@ async def test_close_when_it_raises_then_printed_and_the_rest_is_done(
 
     assert path.read_text() == "made set-up shut-down "
     assert "KeyError: 'closing'" in capfd.readouterr().err
+
+
+# The hook of Ray.
+
+
+@USES_RUNTIME
+async def test_shutdown_when_it_raises_then_the_actor_leaves_and_it_is_printed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    class Failing:
+        def __ray_shutdown__(self) -> None:
+            raise KeyError("cleaning up")
+
+    failing = await actorlib.remote(Failing).remote()
+    await failing.__ray_terminate__.remote()
+
+    assert "KeyError: 'cleaning up'" in capfd.readouterr().err

@@ -21,6 +21,7 @@ import pytest
 import pytest_asyncio
 from helpers.actors import AsyncCaller, Caller, Counter, Echo, Stop, running
 from helpers.calls import raised
+from helpers.program_runner import printed_by
 
 import actorlib
 from actorlib._core.engine import (
@@ -307,14 +308,7 @@ async def test_kill_when_the_process_pauses_meanwhile_then_the_thread_has_time_t
 
 
 def test_actors_when_made_then_their_threads_import_no_executor() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _IMPORTS_IN_THREADS],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout.split() == ["done"]
+    assert printed_by(_IMPORTS_IN_THREADS) == "done"
 
 
 _IMPORTS_IN_THREADS = """

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.long_actors import Bell, Mixed, Plain, long
+from helpers.marks import USES_RUNTIME, in_processes
 
 import actorlib
 from actorlib._worker.executors.interrupt_signal import is_below, is_below_method
@@ -18,18 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib import ActorHandle
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"num_cpus": 4}
+pytestmark = [*in_processes(num_cpus=4), USES_RUNTIME]
 
 
 async def _interrupt(ref: Any, bell: ActorHandle[Any]) -> None:

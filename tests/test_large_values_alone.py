@@ -11,13 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.actors import AsyncCaller, Caller, Echo, Keeper, running
-from helpers.memory import (
-    descriptors,
-    in_blocks,
-    in_own_blocks,
-    settled,
-    stores,
-)
+from helpers.memory import descriptors, in_blocks, settled
 from helpers.owners import Owner
 
 import actorlib
@@ -109,35 +103,6 @@ async def test_no_shared_memory_when_there_is_to_be_none() -> None:
         assert not back.flags.writeable
         assert runtime.snapshot().object_store == actorlib.types.ObjectStoreInfo()
         assert back.sum() == MIB
-        sessions = stores()._makers.values()
-        assert {session.sharing._fd_socket for session in sessions} == {None}
-
-
-@pytest.mark.thorough
-async def test_what_cannot_be_shown_goes_through_the_pipe(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async with running():
-        echos = [Echo.remote(), AsyncCaller.remote()]
-        await settled(*echos)
-        for session in stores()._makers.values():
-            session.sharing.close()  # as if there were no room for a descriptor
-        for number in range(3):
-            value = np.full(MIB // 8, number)
-            for back in (
-                await echos[0].echo.remote(value),
-                await echos[1].run.remote(np.copy, value),
-            ):
-                assert (back == number).all()
-        del back
-        await settled(*echos)
-
-        assert in_blocks() == 0
-        assert stores()._held == {}
-        assert stores().memory._foreign == {}
-        for echo in echos:
-            assert await echo.__ray_call__.remote(in_own_blocks) == 0
-    assert not caplog.records
 
 
 @pytest.mark.parametrize("start_method", ["template", "spawn"])
@@ -178,7 +143,6 @@ async def test_many_actors_exchange_arrays_and_leave_no_descriptor() -> None:
 
         assert descriptors() <= before
         assert in_blocks() == 0
-        assert stores().memory._foreign == {}
 
 
 # Descriptors.

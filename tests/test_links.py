@@ -23,6 +23,7 @@ from helpers.actors import (
     Target,
     end_of,
 )
+from helpers.marks import USES_RUNTIME, in_processes
 from helpers.rare_cases import rarely
 
 import actorlib
@@ -40,11 +41,7 @@ if TYPE_CHECKING:
 
     from actorlib import ActorHandle, Runtime
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
+pytestmark = [*in_processes(), USES_RUNTIME]
 
 ENOUGH = 12
 """Calls after which two actors have a link, and use it."""

@@ -11,23 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import Caller, Echo, Gate, Keeper, Stop, Target, running
+from helpers.marks import in_memory
 
 import actorlib
 
 if TYPE_CHECKING:
     from actorlib import Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
     from actorlib.types import ActorInfo
 
-pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
-]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"num_cpus": 2}
+pytestmark = in_memory(num_cpus=2)
 
 
 def seen(**filters: str) -> list[ActorInfo]:

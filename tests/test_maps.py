@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.actors import AsyncCaller, Caller, Counter, Gate
 from helpers.calls import raised
+from helpers.marks import USES_RUNTIME, in_memory
 from helpers.terminal import Terminal
 from helpers.turns import in_time
 
@@ -27,20 +28,10 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
+pytestmark = [*in_memory(num_cpus=8), USES_RUNTIME]
 
 colour = actorlib.propagate(ContextVar("test_maps.colour", default="none"))
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"num_cpus": 8}
 
 
 # What is mapped: each is a function, and a method of an actor.

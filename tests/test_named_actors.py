@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from helpers.actors import (
@@ -21,6 +21,7 @@ from helpers.actors import (
     end_of,
     running,
 )
+from helpers.marks import in_memory
 
 import actorlib
 from actorlib.exceptions import (
@@ -29,15 +30,7 @@ from actorlib.exceptions import (
     ActorUnschedulableError,
 )
 
-if TYPE_CHECKING:
-    from actorlib._options.runtime_options import RuntimeKeywords
-
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"preload": [__name__], "num_cpus": 2, "grace": 0.5}
+pytestmark = in_memory(preload=[__name__], num_cpus=2, grace=0.5)
 
 
 CALLERS = [Caller, AsyncCaller]
@@ -50,10 +43,6 @@ class Broken:
 
 def find(name: str, namespace: str | None = None) -> Any:
     return actorlib.get_actor(name, namespace)
-
-
-def obtain(name: str) -> Any:
-    return Counter.options(name=name, get_if_exists=True).remote()
 
 
 def named(name: str, **options: Any) -> Any:
@@ -152,22 +141,7 @@ async def test_names_when_no_runtime_is_running_then_it_says_so() -> None:
 # Claiming.
 
 
-@pytest.mark.usefixtures("runtime")
-async def test_names_when_its_block_ends_then_the_name_is_free() -> None:
-    async with Target.options(name="t").remote() as target:
-        assert actorlib.get_actor("t") == target
-    assert await named("t").ping.remote()
-
-
 # Get or create.
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_get_if_exists_when_made_and_dropped_often_then_it_never_fails() -> None:
-    for _ in range(30):
-        counter = obtain("c")
-        assert await counter.add.remote() >= 1
-        del counter
 
 
 @pytest.mark.usefixtures("runtime")
@@ -211,17 +185,6 @@ async def test_the_runtime_s_own_is_what_nothing_said_means() -> None:
 
 
 # Looking.
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_the_dead_are_listed_while_somebody_holds_them() -> None:
-    target = named("t")
-    await target
-    await actorlib.kill(target)
-
-    (row,) = actorlib.list_actors()
-    assert (row.state, row.name) == ("dead", "t")
-    assert "it was killed" in row.death
 
 
 async def test_the_dead_stay_listed_when_nobody_holds_them() -> None:

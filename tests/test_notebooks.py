@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.marks import USES_RUNTIME, in_processes
 
 import actorlib
 from actorlib.exceptions import ActorDiedError
@@ -16,11 +17,7 @@ from actorlib.exceptions import ActorDiedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
+pytestmark = [*in_processes(), USES_RUNTIME]
 
 cell: contextvars.ContextVar[int] = contextvars.ContextVar("cell")
 

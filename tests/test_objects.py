@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
+from helpers.marks import USES_RUNTIME, in_memory
 
 import actorlib
 from actorlib._core.engine import find_engine
@@ -21,11 +22,7 @@ if TYPE_CHECKING:
     from actorlib._owner.actors.actor_table import ActorTable
     from actorlib._owner.engine import LocalEngine
 
-pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
+pytestmark = [*in_memory(), USES_RUNTIME]
 
 
 class Holder:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import limited, running
+from helpers.marks import in_memory
 
 import actorlib
 from actorlib._core.engine import find_engine
@@ -30,10 +31,7 @@ if TYPE_CHECKING:
     from actorlib import ActorHandle, Runtime
     from actorlib.observe import ObservedCall, Outcome, Run
 
-pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
-]
+pytestmark = in_memory()
 
 IN_WORKERS: list[tuple[str, Any, Any, Any]] = []
 """What copies in workers were told: the side, the call, its carrier, its outcome."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import Gate, end_of
+from helpers.marks import in_processes
 
 import actorlib
 
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
+    *in_processes(),
     pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
 ]
 

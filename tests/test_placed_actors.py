@@ -17,7 +17,6 @@ from actorlib.exceptions import ActorDiedError, ActorUnschedulableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from actorlib import Runtime
 
@@ -196,43 +195,6 @@ async def test_ids_are_the_same_in_the_constructor_and_in_every_method() -> None
         assert ids.pop("GPU") == ["0", "1", "2"]
         assert ids == {kind: [] for kind in KINDS if kind != "GPU"}
         assert await actor.variable.remote("CUDA_DEVICE_ORDER") == ["PCI_BUS_ID"]
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    "start_method",
-    ["template", pytest.param("spawn", marks=pytest.mark.thorough)],
-)
-async def test_the_mask_is_set_before_user_code_is_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_method: Any
-) -> None:
-    (tmp_path / "masked_module.py").write_text(
-        "import os\n"
-        "import actorlib\n"
-        "AT_IMPORT = os.environ.get('CUDA_VISIBLE_DEVICES')\n"
-        "class Argument:\n"
-        "    pass\n"
-        "@actorlib.remote(num_gpus=1)\n"
-        "class Actor:\n"
-        "    AT_CLASS = os.environ.get('CUDA_VISIBLE_DEVICES')\n"
-        "    def __init__(self, argument):\n"
-        "        self.argument = argument\n"
-        "    def seen(self):\n"
-        "        return AT_IMPORT, self.AT_CLASS, actorlib.get_gpu_ids()\n",
-        encoding="utf-8",
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    import masked_module  # type: ignore[import-not-found]  # noqa: PLC0415
-
-    monkeypatch.setitem(sys.modules, "masked_module", masked_module)
-    async with running(num_gpus=2, start_method=start_method):
-        actors = [
-            masked_module.Actor.remote(masked_module.Argument()) for _ in range(2)
-        ]
-        seen = await asyncio.gather(*(actor.seen.remote() for actor in actors))
-        assert sorted(seen) == [("0", "0", [0]), ("1", "1", [1])]
-    assert masked_module.AT_IMPORT is None
-    monkeypatch.delitem(sys.modules, "masked_module")
 
 
 @pytest.mark.usefixtures("two_gpus")

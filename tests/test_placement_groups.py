@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from helpers.actors import AsyncCaller, Caller, Echo, Gate, end_of, running
 from helpers.calls import raised
+from helpers.marks import USES_RUNTIME, in_memory
 
 import actorlib
 from actorlib import placement_group, remove_placement_group
@@ -25,22 +26,15 @@ from actorlib.exceptions import (
 from actorlib.types import PlacementGroupSchedulingStrategy as Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncIterator
+
+    from helpers.actors import Lend
 
     from actorlib import PlacementGroup, Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
-
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = in_memory(num_cpus=4, num_gpus=2)
 
 CALLERS = [Caller, AsyncCaller]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"num_cpus": 4, "num_gpus": 2}
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -91,10 +85,8 @@ def inside(
     )
 
 
-async def test_ready_resolves_when_members_have_used_up_all(
-    runtime: Runtime,
-) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_ready_resolves_when_members_have_used_up_all() -> None:
     group = group_of({"GPU": 1})
     await inside(group, num_gpus=1).remote()
 
@@ -121,11 +113,9 @@ async def test_a_group_that_finds_no_room_is_pending_until_it_does(
     await member
 
 
+@USES_RUNTIME
 @pytest.mark.parametrize("index", [2, 3, -2])
-async def test_a_bundle_that_is_not_there_is_refused(
-    runtime: Runtime, index: int
-) -> None:
-    del runtime
+async def test_a_bundle_that_is_not_there_is_refused(index: int) -> None:
     group = group_of({"CPU": 1}, {"CPU": 1})
 
     with pytest.raises(ValueError, match=f"bundle index {index} is invalid"):
@@ -134,10 +124,8 @@ async def test_a_bundle_that_is_not_there_is_refused(
         Echo.options(scheduling_strategy=Strategy(group, index)).remote()
 
 
-async def test_the_strategy_and_the_options_mean_the_same(
-    runtime: Runtime,
-) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_the_strategy_and_the_options_mean_the_same() -> None:
     group = group_of({"GPU": 0.5}, {"GPU": 1}, strategy="STRICT_SPREAD")
     named = Caller.options(num_gpus=0.25, scheduling_strategy=Strategy(group, 0))
 
@@ -147,10 +135,8 @@ async def test_the_strategy_and_the_options_mean_the_same(
     assert seen == same == (["1"], "1", {"GPU": 0.25}, group.id.hex())
 
 
-async def test_an_actor_that_fits_no_bundle_is_refused(
-    runtime: Runtime,
-) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_an_actor_that_fits_no_bundle_is_refused() -> None:
     group = group_of({"GPU": 0.5}, {"GPU": 1})
 
     with pytest.raises(ValueError, match=r"bundle 0 has GPU=0\.5"):
@@ -160,14 +146,15 @@ async def test_an_actor_that_fits_no_bundle_is_refused(
     await inside(group, num_gpus=1).remote()
 
 
-async def test_a_group_named_twice_is_refused(runtime: Runtime) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_a_group_named_twice_is_refused() -> None:
     group = group_of({"CPU": 1})
 
     with pytest.raises(ValueError, match="give one of the two"):
         Echo.options(placement_group=group, scheduling_strategy=Strategy(group))
 
 
+@USES_RUNTIME
 @pytest.mark.parametrize(
     "bundles",
     [
@@ -188,14 +175,12 @@ async def test_a_group_named_twice_is_refused(runtime: Runtime) -> None:
     ],
     ids=repr,
 )
-async def test_bundles_that_are_none_are_refused(
-    runtime: Runtime, bundles: Any
-) -> None:
-    del runtime
+async def test_bundles_that_are_none_are_refused(bundles: Any) -> None:
     with pytest.raises(ValueError, match="bundles"):
         placement_group(bundles)
 
 
+@USES_RUNTIME
 @pytest.mark.parametrize(
     "options",
     [
@@ -207,24 +192,21 @@ async def test_bundles_that_are_none_are_refused(
     ],
     ids=repr,
 )
-async def test_options_that_are_none_are_refused(
-    runtime: Runtime, options: Any
-) -> None:
-    del runtime
+async def test_options_that_are_none_are_refused(options: Any) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(options))} takes"):
         placement_group([{"CPU": 1}], **options)
 
 
-async def test_zero_beside_other_amounts_is_allowed(runtime: Runtime) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_zero_beside_other_amounts_is_allowed() -> None:
     group = group_of({"CPU": 1, "GPU": 0})
 
     assert await group.ready() == group
     assert group.bundle_specs == [{"CPU": 1, "GPU": 0}]
 
 
-async def test_a_group_is_a_value(runtime: Runtime) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_a_group_is_a_value() -> None:
     group, other = group_of({"CPU": 1}, {"GPU": 1}), group_of({"CPU": 1})
     caller = Caller.remote()
 
@@ -237,10 +219,8 @@ async def test_a_group_is_a_value(runtime: Runtime) -> None:
     assert repr(group) == f"PlacementGroup({group.id.hex()})"
 
 
-async def test_ready_when_its_ref_is_sent_then_another_actor_can_wait_for_it(
-    runtime: Runtime,
-) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_ready_when_its_ref_is_sent_then_another_actor_can_wait_for_it() -> None:
     holder = Echo.options(num_gpus=1).remote()
     await holder
     group = group_of({"GPU": 2})
@@ -296,10 +276,8 @@ async def test_the_snapshot_shows_who_is_inside(runtime: Runtime) -> None:
     )
 
 
-async def test_a_name_finds_its_group_until_it_is_removed(
-    runtime: Runtime,
-) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_a_name_finds_its_group_until_it_is_removed() -> None:
     group = group_of({"CPU": 1}, name="g")
     caller = Caller.remote()
 
@@ -314,9 +292,9 @@ async def test_a_name_finds_its_group_until_it_is_removed(
         actorlib.get_placement_group("g")
 
 
+@USES_RUNTIME
 @pytest.mark.parametrize("name", ["nobody", "", None])
-async def test_an_unknown_or_empty_name_is_refused(runtime: Runtime, name: Any) -> None:
-    del runtime
+async def test_an_unknown_or_empty_name_is_refused(name: Any) -> None:
     with pytest.raises(ValueError, match=r"name|called"):
         actorlib.get_placement_group(name)
 
@@ -329,8 +307,8 @@ def children(**options: Any) -> list[str | None]:
     return [own and own.id.hex(), seen[3]]
 
 
-async def test_children_go_into_a_group_that_captures(runtime: Runtime) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_children_go_into_a_group_that_captures() -> None:
     group = group_of({"GPU": 1, "CPU": 2})
     name = group.id.hex()
     captures = inside(group, placement_group_capture_child_tasks=True).remote()
@@ -374,10 +352,8 @@ async def test_a_group_ends_with_the_actor_that_made_it(
     assert runtime.available_resources()["GPU"] == 1
 
 
-async def test_member_when_it_restarts_then_it_has_the_bundles_share_again(
-    runtime: Runtime,
-) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_member_when_it_restarts_then_it_has_the_bundles_share_again() -> None:
     group = group_of({"GPU": 1}, {"GPU": 1})
     member = inside(group, 1, num_gpus=1, max_restarts=1).remote()
     before = await member.run.remote(look)
@@ -467,11 +443,9 @@ async def test_group_when_it_can_never_be_then_it_fails_at_once_with_the_reason(
     assert says in runtime.explain(group)
 
 
+@USES_RUNTIME
 @pytest.mark.parametrize("value", [1, "g", object()])
-async def test_options_when_it_is_no_group_then_refused(
-    runtime: Runtime, value: Any
-) -> None:
-    del runtime
+async def test_options_when_it_is_no_group_then_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="placement_group takes"):
         Echo.options(placement_group=value)
     with pytest.raises(ValueError, match="scheduling_strategy takes"):

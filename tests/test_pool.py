@@ -11,17 +11,14 @@ from typing import Any
 
 import pytest
 from helpers.actors import Caller, Echo, Gate, end_of
+from helpers.marks import USES_RUNTIME, in_memory
 from helpers.turns import next_turn
 
 import actorlib
 from actorlib import ActorPool
 from actorlib.exceptions import ActorDiedError, ActorError, GetTimeoutError
 
-pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
+pytestmark = [*in_memory(), USES_RUNTIME]
 
 
 def echo(actor: Any, value: Any) -> Any:

@@ -54,7 +54,7 @@ def printed(folder: Path, text: str = HEAD, **environ: str) -> tuple[list[str], 
 def test_equal_lines_when_asked_for_then_appear_once_and_are_counted(
     tmp_path: Path,
 ) -> None:
-    """Every variable is a case in ``processes/test_log_style.py``."""
+    """Every variable is a case in ``processes/test_log_printer.py``."""
     environ = {"ACTORLIB_DEDUP_LOGS": "1", "ACTORLIB_COLOR_PREFIX": "1"}
     out, _ = printed(tmp_path, **environ)
 

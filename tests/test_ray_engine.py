@@ -24,13 +24,11 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from actorlib import Runtime
 
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytestmark = [
     pytest.mark.process,

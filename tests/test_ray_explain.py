@@ -15,12 +15,10 @@ import actorlib
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Iterator
 
     from actorlib import Runtime
 
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytestmark = [
     pytest.mark.process,

@@ -13,6 +13,7 @@ from helpers.calls import raised
 from helpers.drivers import FakeDriver
 from helpers.gpus import Model, OneCard
 from helpers.invariants import check_actors, check_mailbox
+from helpers.marks import USES_RUNTIME
 from helpers.rare_cases import rarely
 from helpers.turns import next_turn
 
@@ -73,11 +74,6 @@ class AsyncLog(Log.__wrapped__):  # type: ignore[misc]  # the plain class
 
 
 @pytest.fixture
-def card(monkeypatch: pytest.MonkeyPatch) -> OneCard:
-    return OneCard(monkeypatch)
-
-
-@pytest.fixture
 def driver(card: OneCard, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     return FakeDriver(card, monkeypatch)
 
@@ -94,12 +90,6 @@ async def runtime(card: OneCard, driver: FakeDriver) -> AsyncIterator[Runtime]:
         while runtime.snapshot().draining:  # noqa: ASYNC110  # nobody tells of it
             await asyncio.sleep(0.1)
         assert runtime.available_resources()["GPU"] == 1
-
-
-@pytest.fixture
-def stop() -> Any:
-    with Stop() as stop:
-        yield stop
 
 
 def _table() -> list[ActorSupervisor]:
@@ -247,10 +237,10 @@ async def test_suspend_when_it_takes_too_long_then_said_and_all_goes_on(
     assert await asyncio.gather(under_way, held) == ["first", "second"]
 
 
+@USES_RUNTIME
 async def test_suspend_when_held_calls_are_cancelled_then_they_never_run(
-    card: OneCard, runtime: Runtime
+    card: OneCard,
 ) -> None:
-    del runtime
     actor = await on_the_card(card)
     await actor.suspend()
     one, two = actor.note.remote(1), actor.note.remote(2)
@@ -264,10 +254,10 @@ async def test_suspend_when_held_calls_are_cancelled_then_they_never_run(
     assert await actor.seen.remote() == [2]
 
 
+@USES_RUNTIME
 async def test_suspend_when_asked_twice_then_both_are_told(
-    card: OneCard, runtime: Runtime, driver: FakeDriver
+    card: OneCard, driver: FakeDriver
 ) -> None:
-    del runtime
     actor = await on_the_card(card)
     driver.going_on.clear()
     one, two = actor.suspend(), actor.suspend()
@@ -500,10 +490,10 @@ async def test_handle_when_the_last_one_is_gone_meanwhile_then_it_ends_behind_th
     assert runtime.snapshot().actors == ()
 
 
+@USES_RUNTIME
 async def test_block_when_it_ends_while_calls_end_then_all_of_them_do(
-    card: OneCard, runtime: Runtime, stop: Stop, driver: FakeDriver
+    card: OneCard, stop: Stop, driver: FakeDriver
 ) -> None:
-    del runtime
     async with await on_the_card(card) as actor:
         first = actor.stop.remote(stop.place, 1)
         await stop.reached()

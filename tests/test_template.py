@@ -12,8 +12,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
-from helpers.actors import shared
 from helpers.lookers import Asker, Multiplier
 from helpers.owners import Looped, Owner, Serial, Watched
 from helpers.rare_cases import rarely
@@ -22,13 +20,9 @@ import actorlib
 from actorlib.exceptions import ActorDiedError, TemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from actorlib import Runtime
-
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 pytestmark = [
     pytest.mark.process,
@@ -82,22 +76,6 @@ def runtime_options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         for name in ("CUDA_VISIBLE_DEVICES", "ACTORLIB_HIDE_DEVICES"):
             patch.delenv(name, raising=False)
         yield {"preload": preload, "num_gpus": 2, "num_cpus": 4}
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lend_spawning() -> AsyncIterator[Lend]:
-    """Lends a runtime whose workers are fresh interpreters."""
-    async with shared(start_method="spawn", num_gpus=2) as lend:
-        yield lend
-
-
-@pytest_asyncio.fixture(loop_scope="module", params=METHODS)
-async def each_runtime(
-    request: pytest.FixtureRequest, lend: Lend, lend_spawning: Lend
-) -> AsyncIterator[Runtime]:
-    """A runtime of each start method."""
-    async with (lend if request.param == "template" else lend_spawning)() as runtime:
-        yield runtime
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.marks import in_memory
 
 import actorlib
 from actorlib._api.actor_handle import pin_of
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from actorlib import ActorHandle, Runtime
     from actorlib.types import Trace
 
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = in_memory()
 
 
 class Plain:

@@ -5,24 +5,18 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from helpers.actors import Keeper
 from helpers.callees import AsyncRunner, Callee
+from helpers.marks import USES_RUNTIME, in_memory
 from helpers.unloadable import EXPECTED, REASONS, Unloadable, kind_of, outcome
 
 import actorlib
 from actorlib.exceptions import ActorDiedError, SerializationError, TaskError
 
-if TYPE_CHECKING:
-    from actorlib._options.runtime_options import RuntimeKeywords
-
-pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
+pytestmark = [*in_memory(preload=["helpers.unloadable"]), USES_RUNTIME]
 
 OWNER = "the owner"
 CALLEES = ("plain", "threaded", "mixed", "async", "function")
@@ -33,11 +27,6 @@ WAYS = [
 ]
 ENOUGH = 12
 """Calls after which two actors have a link, and use it."""
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"preload": ["helpers.unloadable"]}
 
 
 def new(kind: str) -> Callee:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from helpers.actors import Stop, Target
 from helpers.functions import add, halt
+from helpers.marks import USES_RUNTIME, in_memory
 
 import actorlib
 from actorlib._scheduler import long_waits
@@ -18,14 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actorlib import Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"num_cpus": 2, "num_gpus": 1, "grace": 0.1}
+pytestmark = in_memory(num_cpus=2, num_gpus=1, grace=0.1)
 
 
 class Said(logging.Handler):
@@ -93,30 +88,6 @@ async def test_wait_of_every_actor_is_told_once_however_many_wait_already(
     del waiting, second, unnamed
 
 
-async def test_waits_of_many_actors_are_one_record(
-    runtime: Runtime, said: Said
-) -> None:
-    del runtime
-    holder = Target.options(num_gpus=1, num_cpus=2).remote()
-    await holder.ping.remote()
-
-    waiting = [
-        Target.options(num_gpus=1, name=f"m{number}").remote() for number in range(100)
-    ]
-    others = [Target.options(num_cpus=1, name=name).remote() for name in ("a", "b")]
-    told = await said.messages.get()
-
-    first, second = told.splitlines()
-    assert first.startswith("Target 'm0' asks GPU=1; all of GPU=1 is taken. Held: ")
-    assert "in line for 0 s: Target 'm0', Target 'm1'," in first
-    assert first.endswith("Target 'm7' and 92 more")
-    assert second.startswith("Target 'a' asks CPU=1; all of CPU=2 is taken. Held: ")
-    assert "in line for 0 s: Target 'a', Target 'b'; runtime.explain()" in second
-    await Target.remote().ping.remote()  # long enough for what is due at once
-    assert said.messages.empty()
-    del waiting, others
-
-
 async def test_wait_of_a_group_and_inside_of_one_is_told(
     runtime: Runtime, said: Said
 ) -> None:
@@ -139,10 +110,8 @@ async def test_wait_of_a_group_and_inside_of_one_is_told(
         await actorlib.remove_placement_group(each)
 
 
-async def test_wait_of_a_function_is_told_if_none_of_it_runs(
-    runtime: Runtime, said: Said
-) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_wait_of_a_function_is_told_if_none_of_it_runs(said: Said) -> None:
     holder = Target.options(num_cpus=2).remote()
     pid = await holder.ping.remote()
 
@@ -187,10 +156,8 @@ async def test_explain_in_a_notebook_says_what_keeps_handles(
     assert "Out[2]" in runtime.explain(Target.options(num_gpus=1))
 
 
-async def test_wait_of_who_has_left_the_line_is_not_told(
-    runtime: Runtime, said: Said
-) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_wait_of_who_has_left_the_line_is_not_told(said: Said) -> None:
     holder = Target.options(num_gpus=1, num_cpus=2).remote()
     await holder.ping.remote()
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, final
 
 import pytest
 from helpers.nvml import Card, nvidia_host
+from helpers.tables import values_of
 
 from actorlib._options.kinds import GPU, KINDS, UNITS, Kind
 from actorlib.accelerators import (
@@ -182,47 +183,7 @@ NVIDIA = Nvidia()
 
 @pytest.mark.parametrize(
     ("asked", "cards", "environ", "declared", "expected"),
-    [
-        (
-            [Red("0", "1"), Blue("0"), NVIDIA],
-            1,
-            {},
-            None,
-            "red 0, red 1, blue 0, nvidia 0",
-        ),
-        ([Red("0", integrated=True), Acme("0"), NVIDIA], 0, {}, None, "red 0"),
-        # Fewer than there are.
-        ([Red("0", "1"), NVIDIA], 1, {}, 1, "red 0"),
-        ([Red(), NVIDIA], 1, {}, 0, ""),
-        # More: of a family that is here, or else NVIDIA's.
-        ([Red("0"), NVIDIA], 0, {}, 2, "red 0, red 1 logical"),
-        ([Red(), NVIDIA, Blue()], 0, {}, 2, "nvidia 0 logical, nvidia 1 logical"),
-        # As masks name them.
-        ([Red(), NVIDIA], 0, {"RED_VISIBLE": "3,5"}, 1, "red 3 logical"),
-        ([Red(), NVIDIA], 0, {"RED_VISIBLE": "3", MASK: "2"}, 1, "nvidia 2 logical"),
-        ([Red(), NVIDIA], 0, {"RED_VISIBLE": "3", MASK: ""}, 1, "red 3 logical"),
-        (
-            [Red("0"), Blue("0")],
-            0,
-            {"RED_VISIBLE": "0"},
-            3,
-            "red 0, blue 0, blue 1 logical",
-        ),
-        (
-            [Red("0"), Blue("0")],
-            0,
-            {"BLUE_VISIBLE": "0"},
-            3,
-            "red 0, red 1 logical, blue 0",
-        ),
-        (
-            [Red("0"), Blue("0")],
-            0,
-            {"BLUE_VISIBLE": ""},
-            3,
-            "red 0, red 1 logical, red 2 logical",
-        ),
-    ],
+    values_of(__file__, "declared_gpus", globals()),
 )
 def test_inventory_when_devices_are_found_and_declared_then_these_are_granted(
     asked: list[Accelerator],
@@ -246,35 +207,7 @@ def test_inventory_when_devices_are_found_and_declared_then_these_are_granted(
 
 @pytest.mark.parametrize(
     ("asked", "environ", "declared", "why"),
-    [
-        (
-            [Red(), NVIDIA, Blue()],
-            {"RED_VISIBLE": ""},
-            1,
-            "='' lets this process use 0",
-        ),
-        (
-            [Red(), NVIDIA, Blue()],
-            {"RED_VISIBLE": "", "BLUE_VISIBLE": "-1"},
-            1,
-            "use 0: RED_VISIBLE='' names none; BLUE_VISIBLE='-1' names none",
-        ),
-        # Where a mask hides what is here, no other family stands in.
-        (
-            [Red("0"), NVIDIA],
-            {"RED_VISIBLE": "", MASK: "0"},
-            1,
-            "RED_VISIBLE='' lets this process use 0",
-        ),
-        (
-            [Red("0", "1"), Blue("0", "1", "2")],
-            {"RED_VISIBLE": "0", "BLUE_VISIBLE": "2,0"},
-            4,
-            "4 GPU declared, but the visibility variables let this process use 3: "
-            "RED_VISIBLE='0' names 0; BLUE_VISIBLE='2,0' names 2,0. "
-            "Declare at most 3, or set the variables to more",
-        ),
-    ],
+    values_of(__file__, "refused_gpus", globals()),
 )
 def test_inventory_when_masks_name_fewer_than_declared_then_refuses_and_names_each(
     asked: list[Accelerator], environ: dict[str, str], declared: int, why: str

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import copy
 import gc
 import inspect
@@ -17,7 +16,6 @@ from actorlib._core.engine import collecting_ids, set_engine
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import interface_of
-from actorlib.exceptions import ActorDiedError, Exit
 from actorlib.types import ActorMethod
 
 if TYPE_CHECKING:
@@ -89,35 +87,6 @@ async def test_call_when_made_then_the_engine_gets_it_as_it_was_written(
         Sent(ONE, "echo", (), {"self": 3}),
     ]
     assert all(isinstance(ref, ObjectRef) and not ref.done() for ref in refs)
-
-
-@pytest.mark.parametrize(
-    ("name", "args", "kwargs"),
-    [
-        ("ping", (1, 2), {}),
-        ("ping", (), {"tiems": 1}),
-        ("ping", (1,), {"times": 1}),
-        ("add", (1, 2), {}),
-        ("add", (), {"a": 1, "b": 2, "c": 3}),
-        ("later", (), {"a": 1}),
-    ],
-)
-async def test_call_when_arguments_do_not_fit_then_type_error_and_nothing_is_sent(
-    engine: FakeEngine, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
-    method = getattr(handle_of(engine), name)
-
-    with pytest.raises(TypeError, match=rf"^{name}\(\)"):
-        method.remote(*args, **kwargs)
-
-    assert engine.sent == []
-
-
-async def test_call_when_without_remote_then_type_error_says_how_to_write_it(
-    engine: FakeEngine,
-) -> None:
-    with pytest.raises(TypeError, match=r"\.ping\.remote\("):
-        handle_of(engine).ping(1)
 
 
 # Looking up.
@@ -213,48 +182,7 @@ async def test_hold_when_the_last_handle_or_method_goes_then_released_at_once(
 # Being ready, and the end.
 
 
-async def test_await_when_ready_then_the_handle_and_when_dead_then_why(
-    engine: FakeEngine,
-) -> None:
-    handle, dead = handle_of(engine), handle_of(engine, TWO)
-    never = asyncio.get_running_loop().create_future()
-    never.set_exception(ActorDiedError("no", exit=Exit(cause="failed to start")))
-    engine.readiness[TWO] = never
-
-    assert await handle is handle
-    with pytest.raises(ActorDiedError):
-        await dead
-
-
-async def test_block_when_left_then_ended_and_when_by_an_exception_then_killed(
-    engine: FakeEngine,
-) -> None:
-    handle = handle_of(engine)
-    async with handle as entered:
-        assert entered is handle
-        assert engine.ended == []
-    assert engine.ended == [(ONE, "end")]
-
-    with pytest.raises(KeyError):
-        async with handle_of(engine, TWO):
-            raise KeyError
-    assert engine.ended[1:] == [(TWO, "kill")]
-
-
 # Travelling.
-
-
-@pytest.mark.parametrize(
-    "wrap", [lambda h: h, lambda h: [h], lambda h: {"a": h}, lambda h: h.ping]
-)
-async def test_pickle_when_it_does_not_travel_then_type_error_says_how_it_does(
-    engine: FakeEngine, wrap: Callable[[Any], object]
-) -> None:
-    with collecting_ids(engine):
-        pass  # what has travelled before does not matter
-
-    with pytest.raises(TypeError, match="argument or a result"):
-        pickle.dumps(wrap(handle_of(engine)))
 
 
 async def test_pickle_when_handles_travel_then_each_is_noted_once_by_the_innermost(

@@ -156,26 +156,6 @@ def test_remote_when_an_option_is_unknown_then_refused_before_any_class(
         actorlib.remote(**options)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
-        ({"num_cpus": -1}, ValueError, "num_cpus"),
-        ({"num_gpus": -0.5}, ValueError, "num_gpus"),
-        ({"memory": -1}, ValueError, "memory"),
-        ({"resources": {"lane": -1}}, ValueError, "resources"),
-        ({"resources": {"GPU": 1}}, ValueError, "resources"),
-        ({"num_cpus": "1"}, TypeError, "num_cpus"),
-        ({"num_cpu": 1}, ValueError, "Did you mean num_cpus="),
-    ],
-    ids=repr,
-)
-def test_options_when_one_is_wrong_then_refused(
-    options: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        Model.options(**options)
-
-
 def test_options_when_chained_then_what_was_given_before_stays() -> None:
     made = Model.options(num_cpus=1).options(memory=7)
 
@@ -241,15 +221,6 @@ async def test_options_when_near_is_given_several_or_a_method_then_type_error(
 # Not a class any more, and still like one.
 
 
-def test_actor_class_when_called_or_inherited_from_then_refused() -> None:
-    with pytest.raises(TypeError, match=r"directly: write Model\.remote\("):
-        Model(3)
-    with pytest.raises(TypeError, match="decorate the derived class"):
-
-        class Derived(Model):  # type: ignore[valid-type, misc]
-            pass
-
-
 def test_actor_class_when_attributes_are_read_then_those_of_the_class() -> None:
     made = Model.make(3)
 
@@ -288,25 +259,6 @@ def test_actor_class_when_copied_then_it_is_the_same(
 
 
 # Creating.
-
-
-async def test_create_when_no_runtime_is_there_then_runtime_error_says_what_to_write() -> (  # noqa: E501  # one behaviour, one name
-    None
-):
-    with pytest.raises(RuntimeError, match=r"async with actorlib\.init\(\)"):
-        Model.remote(3)
-
-
-@pytest.mark.parametrize(
-    ("args", "kwargs"), [((), {}), ((1, 2), {}), ((1,), {"nmae": "a"})]
-)
-async def test_create_when_arguments_do_not_fit_then_type_error_and_nothing_is_made(
-    running: FakeEngine, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
-    with pytest.raises(TypeError, match=r"^Model\(\)"):
-        Model.remote(*args, **kwargs)
-
-    assert running.created == []
 
 
 async def test_create_when_made_then_the_engine_knows_all_it_takes(

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 import threading
 from concurrent import futures
-from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +21,8 @@ from helpers.executed import (
     make_executor,
     wait_for,
 )
+from helpers.marks import USES_RUNTIME, in_processes
+from helpers.program_runner import printed_by
 
 import actorlib
 from actorlib.exceptions import TaskUnschedulableError, WorkerCrashedError
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from actorlib import Runtime
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = in_processes()
 
 OPTIONS: Any = {"num_cpus": 2, "num_gpus": 1, "preload": ["helpers.executed"]}
 
@@ -121,10 +120,10 @@ async def test_loop_when_it_is_given_the_executor_then_it_runs_there(
     assert pid != os.getpid()
 
 
+@USES_RUNTIME
 async def test_calls_when_more_are_submitted_then_as_many_run_as_max_workers(
-    runtime: Runtime, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    del runtime
     path = tmp_path / "go"
     async with actorlib.Executor(max_workers=1) as executor:
         one = executor.submit(wait_for, str(path))
@@ -140,10 +139,10 @@ async def test_calls_when_more_are_submitted_then_as_many_run_as_max_workers(
     assert other.cancelled()
 
 
-async def test_executor_when_it_asks_for_devices_and_modules_then_its_calls_have_them(
-    runtime: Runtime,
-) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_executor_when_it_asks_for_a_device_or_module_then_calls_have_it() -> (
+    None
+):
     async with actorlib.Executor(num_gpus=0.5, preload=["colorsys"]) as executor:
         assert await asyncio.wrap_future(executor.submit(gpus)) == [0]
         assert await asyncio.wrap_future(executor.submit(is_imported, "colorsys"))
@@ -202,10 +201,10 @@ async def test_map_when_a_result_is_late_then_it_raises(
     path.touch()
 
 
+@USES_RUNTIME
 async def test_shutdown_when_futures_are_to_be_cancelled_then_waiting_ones_are(
-    runtime: Runtime, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    del runtime
     path = tmp_path / "go"
     executor = actorlib.Executor(max_workers=1)
     running_one = executor.submit(wait_for, str(path))
@@ -219,10 +218,10 @@ async def test_shutdown_when_futures_are_to_be_cancelled_then_waiting_ones_are(
     assert await asyncio.wrap_future(running_one) == str(path)
 
 
+@USES_RUNTIME
 async def test_shutdown_when_the_loop_is_here_then_it_does_not_wait_for_itself(
-    runtime: Runtime, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    del runtime
     path = tmp_path / "go"
     executor = actorlib.Executor()
     future = executor.submit(wait_for, str(path))
@@ -234,8 +233,8 @@ async def test_shutdown_when_the_loop_is_here_then_it_does_not_wait_for_itself(
     assert future.done()
 
 
-async def test_submit_when_it_was_shut_down_then_it_refuses(runtime: Runtime) -> None:
-    del runtime
+@USES_RUNTIME
+async def test_submit_when_it_was_shut_down_then_it_refuses() -> None:
     executor = actorlib.Executor()
     executor.shutdown()
 
@@ -267,6 +266,7 @@ async def test_executor_when_made_in_a_worker_then_it_refuses(
         await asyncio.wrap_future(executor.submit(make_executor))
 
 
+@USES_RUNTIME
 @pytest.mark.parametrize(
     ("options", "error"),
     [
@@ -277,9 +277,8 @@ async def test_executor_when_made_in_a_worker_then_it_refuses(
     ],
 )
 async def test_options_when_they_are_wrong_then_they_are_refused(
-    runtime: Runtime, options: Any, error: Any
+    options: Any, error: Any
 ) -> None:
-    del runtime
     with pytest.raises(error):
         actorlib.Executor(**options)
 
@@ -289,19 +288,9 @@ async def test_executor_when_no_runtime_runs_then_a_coroutine_is_told() -> None:
         actorlib.Executor()
 
 
-async def run(program: str) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-c", dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 async def test_executor_when_a_script_has_no_runtime_then_it_starts_one() -> None:
-    ran = await run(
+    printed = await asyncio.to_thread(
+        printed_by,
         """
         import actorlib
 
@@ -314,10 +303,9 @@ async def test_executor_when_a_script_has_no_runtime_then_it_starts_one() -> Non
             executor.submit(pow, number, 2).add_done_callback(
                 lambda future: print(future.result(), flush=True)
             )
-        """
+        """,
     )
 
-    assert ran.stderr == ""
-    first, second, *others = ran.stdout.splitlines()
+    first, second, *others = printed.splitlines()
     assert (first, second) == ("1024", "[1, 2, 3, 4, 5]")
     assert sorted(others) == ["0", "1", "4"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from textwrap import dedent
 
 import pytest
+from helpers.program_runner import printed_by
 
 pytest.importorskip("joblib")
 
@@ -29,15 +28,7 @@ actorlib.joblib.register()
 
 def run(program: str) -> list[str]:
     """Runs a program to its end; returns the lines that it has printed."""
-    ran = subprocess.run(
-        [sys.executable, "-c", HEAD + dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout.splitlines()
+    return printed_by(HEAD + dedent(program), limit=120).splitlines()
 
 
 def test_parallel_when_it_runs_then_results_are_in_order_from_other_processes() -> None:

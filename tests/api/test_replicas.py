@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.actors import end_of, running
 from helpers.calls import raised
+from helpers.marks import in_memory
 
 import actorlib
 from actorlib import Replicas
@@ -30,14 +31,8 @@ if TYPE_CHECKING:
     from helpers.actors import Place, Stop
 
     from actorlib import Runtime
-    from actorlib._options.runtime_options import RuntimeKeywords
 
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"num_cpus": 64, "grace": 0.5}
+pytestmark = in_memory(num_cpus=64, grace=0.5)
 
 
 @actorlib.remote

@@ -12,7 +12,7 @@ from actorlib._core.engine import HandlePin, PendingCalls, set_engine
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.call_options import CallOptions
 from actorlib._options.interface import interface_of
-from actorlib.exceptions import PendingCallsLimitExceeded, UnknownOptionError
+from actorlib.exceptions import PendingCallsLimitExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,12 +103,6 @@ def test_options_are_read_off_the_class_and_its_bases() -> None:
     }
     assert face.methods["bare"].options == CallOptions()
     assert face.methods["empty"].is_async
-
-
-@pytest.mark.parametrize("name", ["concurency_group", "num_gpus", "name"])
-def test_an_unknown_option_is_refused(name: str) -> None:
-    with pytest.raises(UnknownOptionError, match=f"{name}.*not"):
-        actorlib.method(**{name: "io"})  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +15,6 @@ from actorlib._futures.flow_control import bounds_of
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._wire.errors import load_result
 from actorlib._wire.serialization import encode
-from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
     from actorlib import ObjectRef
@@ -43,29 +41,6 @@ def refs_of(engine: FakeEngine, number: int) -> list[ObjectRef[Any]]:
 
 
 # wait
-
-
-async def test_wait_when_more_are_done_than_asked_then_so_many_in_their_order(
-    engine: FakeEngine,
-) -> None:
-    a, b, c = refs = refs_of(engine, 3)
-    for ref in (c, b, a):
-        ref.set_result(1)
-
-    assert await actorlib.wait(refs, num_returns=2) == ([a, b], [c])
-
-
-async def test_wait_gives_what_is_ready_at_the_timeout(
-    engine: FakeEngine,
-) -> None:
-    a, b = refs = refs_of(engine, 2)
-    task = await started(actorlib.wait(refs, num_returns=2, timeout=0.01))
-    b.set_result(1)
-
-    assert await task == ([b], [a])
-    assert await actorlib.wait(refs, num_returns=2, timeout=0) == ([b], [a])
-    a.set_result(2)
-    assert await actorlib.wait(refs, num_returns=2, timeout=0) == ([a, b], [])
 
 
 async def test_wait_when_cancelled_then_the_refs_go_on_and_it_can_be_awaited_again(
@@ -128,20 +103,6 @@ async def test_wait_when_misused_then_it_fails_at_the_call(
         actorlib.wait(given, **options)
 
 
-async def test_wait_when_a_thread_blocks_then_it_gets_the_same(
-    engine: FakeEngine,
-) -> None:
-    a, b, c = refs = refs_of(engine, 3)
-    with ThreadPoolExecutor(1) as pool:
-        waiting = actorlib.wait(refs, num_returns=2)
-        blocked = asyncio.get_running_loop().run_in_executor(pool, waiting.get)
-        engine.answer(c, 1)
-        engine.answer(a, 1)
-        assert await blocked == ([a, c], [b])
-        polled = pool.submit(actorlib.wait(refs, num_returns=3, timeout=0).get)
-        assert polled.result() == ([a, c], [b])
-
-
 async def test_wait_when_awaited_on_another_loop_then_it_works_there(
     engine: FakeEngine,
 ) -> None:
@@ -162,20 +123,6 @@ async def test_wait_when_awaited_on_another_loop_then_it_works_there(
 # get
 
 
-async def test_get_when_one_has_failed_before_then_it_waits_for_nothing(
-    engine: FakeEngine,
-) -> None:
-    failed, slow, cancelled = refs_of(engine, 3)
-    failed.set_exception(ValueError("no"))
-    cancelled.cancel()
-
-    for refs in ([slow, failed], [failed, slow]):
-        with pytest.raises(ValueError, match="no"):
-            actorlib.get(refs)
-    with pytest.raises(TaskCancelledError):
-        actorlib.get([slow, cancelled])
-
-
 async def test_get_when_it_is_over_then_nothing_of_it_stays_on_the_refs(
     engine: FakeEngine,
 ) -> None:
@@ -188,19 +135,6 @@ async def test_get_when_it_is_over_then_nothing_of_it_stays_on_the_refs(
 
 
 # as_completed
-
-
-async def test_as_completed_when_several_are_done_then_in_the_order_they_came(
-    engine: FakeEngine,
-) -> None:
-    refs = refs_of(engine, 4)
-    results = actorlib.as_completed(refs)
-    refs[1].set_result(1)
-    task = await started(anext(results))
-    for place in (3, 0, 2):
-        refs[place].set_result(place)
-
-    assert [await task, *[value async for value in results]] == [1, 3, 0, 2]
 
 
 async def test_as_completed_when_one_failed_then_it_raises_there_and_goes_on(
@@ -220,19 +154,6 @@ async def test_as_completed_when_one_failed_then_it_raises_there_and_goes_on(
         actorlib.as_completed(a)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="twice"):
         actorlib.as_completed([a, a])
-
-
-async def test_as_completed_when_a_thread_iterates_then_it_gets_the_same(
-    engine: FakeEngine,
-) -> None:
-    refs = refs_of(engine, 3)
-    blocked = asyncio.create_task(
-        asyncio.to_thread(lambda: sorted(actorlib.as_completed(refs)))
-    )
-    for place in (2, 0, 1):
-        engine.answer(refs[place], place)
-
-    assert await blocked == [0, 1, 2]
 
 
 async def test_as_completed_when_there_are_many_then_each_comes_once(

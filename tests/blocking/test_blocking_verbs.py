@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import itertools
 import os
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers import travel
 from helpers.actors import AsyncCaller, Caller, Echo, Gate, Keeper
+from helpers.rare_cases import rarely
+from helpers.travel import ACTORS, ROLES, SHAPES, SIZES, Functions
 
 import actorlib
 import actorlib.blocking
@@ -256,16 +260,16 @@ async def test_async_face_when_no_runtime_runs_then_it_says_what_to_write() -> N
         Echo.remote()
 
 
-async def test_blocking_get_when_the_runtime_is_the_loops_own_then_refused() -> None:
-    ray = actorlib.blocking
-    async with actorlib.init(num_cpus=1, engine="inline"):
-        echo = Echo.remote()
-        with pytest.raises(RuntimeError, match="await"):
-            ray.get(echo.echo.remote(1))
-        with pytest.raises(RuntimeError, match="await"):
-            ray.wait([echo.echo.remote(1)])
-        with pytest.raises(RuntimeError, match="already"):
-            ray.init()
-        ref = await asyncio.to_thread(ray.put, 1)
-        assert await asyncio.to_thread(ray.get, [ref]) == [await ref]
-        await echo.echo.remote(1)
+# Every way that a value can travel.
+
+
+LOADS = list(itertools.product(SHAPES, SIZES))
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("kind", ["plain", "function", *rarely("async")])
+@pytest.mark.usefixtures("ray")
+def test_value_arrives_whichever_way_it_travels(kind: str, role: str) -> None:
+    target = Functions if kind == "function" else ACTORS[kind]()
+    found = [travel.exchange(target, role, *load) for load in LOADS]
+    assert found == [(nbytes, True) for _, nbytes in LOADS]

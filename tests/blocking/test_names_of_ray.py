@@ -200,18 +200,6 @@ def test_actor_when_asked_for_by_its_id_then_its_row(ray: Any) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_wait_when_in_an_async_method_then_it_blocks_as_get_does(ray: Any) -> None:
-    async def inside() -> object:
-        ray = importlib.import_module("actorlib.blocking")
-        refs = [Echo.remote().echo.remote(1)]
-        ready, left = ray.wait(refs, timeout=20)
-        return ready == refs, left, ray.get(ready)
-
-    assert ray.get(AsyncCaller.remote().run.remote(inside)) == (True, [], [1])
-
-
-@pytest.mark.process
 def test_map_unordered_when_it_gives_refs_then_they_are_done(ray: Any) -> None:
     def fail(value: int) -> int:
         if value == 2:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.host import RecordedHost
+from helpers.program_runner import run
 
 from actorlib._cli.doctor import draw, examine, worst
 from actorlib._cli.machine_checks import Finding
@@ -98,13 +97,7 @@ def test_page_when_something_is_wrong_then_what_to_do_and_how_much_there_is(
 def test_doctor_when_run_here_then_an_actor_answers_and_the_code_says_how_it_is() -> (
     None
 ):
-    ended = subprocess.run(
-        [sys.executable, "-m", "actorlib", "doctor", "--json"],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    ended = run("-m", "actorlib", "doctor", "--json", limit=100)
 
     found: dict[str, Any] = json.loads(ended.stdout)
     rows: list[dict[str, str]] = found["findings"]

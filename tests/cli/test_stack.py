@@ -25,7 +25,6 @@ from actorlib._rows.rows import decode_row
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from helpers.goldens import Golden
@@ -118,13 +117,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-@pytest.fixture
-def bell(tmp_path: Path) -> Iterator[Bell]:
-    bell = Bell(tmp_path)
-    yield bell
-    bell.close()
 
 
 def functions(row: Thread | Task) -> list[str]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 import pytest
 from helpers.actors import Counter
-from helpers.callers import error_of
 from helpers.kinds import CONTRACT, OWN_ENGINES, TWO_KINDS
 from helpers.lives import id_of, remote
 from helpers.reused import Echo
@@ -545,16 +544,3 @@ async def test_method_when_kept_or_sent_then_it_calls_its_actor(
     assert await api.get(callee.run(call_with_ten, add)) == 11
     (back,) = await api.get(Echo.remote().echo.remote([add]))
     assert await api.get(back.remote()) == 12
-
-
-@OWN_ENGINES
-async def test_method_when_its_arguments_do_not_fit_then_the_actor_goes_on(
-    api: Api,
-) -> None:
-    counter = Counter.remote()
-    with pytest.raises(TypeError, match=r"^add\(\) "):
-        counter.add.remote(1, 2, 3)
-    error = await error_of(api, counter.add.remote("x"))
-
-    assert isinstance(error, TypeError)
-    assert await api.get(counter.add.remote()) == 1

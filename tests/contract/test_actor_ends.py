@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import asyncio
 import signal
 import threading
@@ -162,19 +161,6 @@ class Failing:
     def ping(self) -> None: ...
 
 
-class Abstract(abc.ABC):
-    @abc.abstractmethod
-    def ping(self) -> None: ...
-
-
-@OWN_ENGINES
-async def test_class_when_it_is_abstract_then_its_actor_fails(api: Api) -> None:
-    error = await error_of(api, actorlib.remote(Abstract).remote().ping.remote())
-
-    assert isinstance(error, ActorDiedError)
-    assert "abstract" in str(error)
-
-
 class Slow:
     def __init__(self, gate: Any) -> None:
         actorlib.get(gate.wait.remote("constructor"))
@@ -319,19 +305,6 @@ async def test_last_handle_when_it_is_gone_then_earlier_calls_are_finished(
     assert (await api.get(refs))[1:] == [*range(20), len("argument")]
     await end
     assert await api.get(keeper.kept.remote()) == "done"
-
-
-@OWN_ENGINES
-@PLAIN
-async def test_last_handle_when_it_goes_in_a_thread_then_the_actor_ends(
-    api: Api, callee: Callee
-) -> None:
-    targets = [callee.new() for _ in range(3)]
-    await asyncio.gather(*(api.ready(target.actor) for target in targets))
-    ends = [end_of(api, target.actor) for target in targets]
-    await asyncio.to_thread(targets.clear)
-
-    await asyncio.gather(*ends)
 
 
 @PLAIN
@@ -616,19 +589,6 @@ async def test_methods_when_the_class_is_unusual_then_they_are_the_same(
     assert await api.get(ready) == [True] * 3
     value = actors[0].__ray_call__.remote(value_of)
     assert await api.get(value) == 1
-
-
-@OWN_ENGINES
-async def test_method_when_it_is_sent_then_it_keeps_its_actor(api: Api) -> None:
-    counter, echo = Counter.remote(), Echo.remote()
-    ready = await api.get(echo.echo.remote(counter.__ray_ready__))
-    end = end_of(api, counter)
-    del counter
-
-    assert await api.get(ready.remote()) is True
-    assert not end.done()
-    del ready
-    await end
 
 
 # The end.

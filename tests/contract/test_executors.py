@@ -130,10 +130,7 @@ async def test_coroutines_when_a_few_may_run_then_they_begin_in_order(api: Api) 
 
 @OWN_ENGINES
 @pytest.mark.slow
-async def test_coroutines_when_no_limit_is_given_then_a_thousand_run(
-    api: Api, runtime: object
-) -> None:
-    del runtime
+async def test_coroutines_when_no_limit_is_given_then_a_thousand_run(api: Api) -> None:
     gate = Gate.remote()
     waiting = [gate.wait.remote("all") for _ in range(999)]
     await api.get(gate.reached.remote("all"))
@@ -179,28 +176,6 @@ def note(log: Any, value: Any) -> Steps:
     return (yield log.note.remote(value))
 
 
-@OWN_ENGINES
-@ALL_ACTORS
-async def test_cancel_when_calls_wait_for_a_place_then_they_never_run(
-    api: Api, callee: Callee
-) -> None:
-    callee, limit = limited(callee)
-    gate, log = Gate.remote(), actorlib.remote(Log).remote()
-    running = await held(api, callee, limit, gate)
-    refs = [callee.run(note, log, "never") for _ in range(200)]
-    for ref in refs:
-        api.cancel(ref)
-    behind = callee.run(note, log, "behind")
-    for ref in refs[::10]:
-        assert isinstance(await error_of(api, ref), TaskCancelledError)
-    assert all(ref.cancelled() for ref in refs)
-
-    await api.get([gate.open.remote(str(number)) for number in range(limit)])
-    assert await api.get(running) == [str(number) for number in range(limit)]
-    assert await api.get(behind) == "behind"
-    assert await api.get(log.seen.remote()) == ["behind"]
-
-
 @ASYNC
 async def test_cancel_when_a_coroutine_runs_then_the_next_has_its_place(
     api: Api, callee: Callee
@@ -215,22 +190,6 @@ async def test_cancel_when_a_coroutine_runs_then_the_next_has_its_place(
     assert isinstance(await error_of(api, first), TaskCancelledError)
     assert await api.get(second) == "second"
     assert await api.get(gate.left.remote()) == ["0"]
-
-
-@OWN_ENGINES
-@ALL_ACTORS
-async def test_cancel_when_the_argument_is_late_then_only_that_call_never_runs(
-    api: Api, callee: Callee
-) -> None:
-    gate, log = Gate.remote(), actorlib.remote(Log).remote()
-    late = gate.wait.remote("late")
-    refs = [callee.method("run").remote(note, log, late) for _ in range(10)]
-    api.cancel(refs[3])
-    await api.get(gate.open.remote("late"))
-
-    assert isinstance(await error_of(api, refs.pop(3)), TaskCancelledError)
-    assert await api.get(refs) == ["late"] * 9
-    assert await api.get(log.seen.remote()) == ["late"] * 9
 
 
 # The end of the actor.
@@ -348,9 +307,8 @@ async def test_calls_when_one_thread_is_free_then_they_run_in_order(
 
 @OWN_ENGINES
 async def test_calls_when_plain_and_async_methods_are_mixed_then_they_run_in_order(
-    api: Api, runtime: object
+    api: Api,
 ) -> None:
-    del runtime
     log = actorlib.remote(MixedLog).remote()
     methods = [log.note, log.note_later]
     refs = [methods[number % 3 == 0].remote(number) for number in range(300)]
@@ -457,9 +415,8 @@ async def end_behind_late_call(gate: Any, log: Any) -> Any:
 
 @OWN_ENGINES
 async def test_end_when_a_worker_asks_for_it_then_late_calls_run_before(
-    api: Api, runtime: object, *, is_on_ray: bool
+    api: Api, *, is_on_ray: bool
 ) -> None:
-    del runtime
     # On Ray, calls of an actor with a loop have no order, and its end has none either.
     log = actorlib.remote(Log if is_on_ray else AsyncLog).remote()
     ref = AsyncCaller.remote().run.remote(end_behind_late_call, Gate.remote(), log)
@@ -557,9 +514,8 @@ async def test_calls_when_they_come_during_a_nested_call_then_they_keep_their_or
 
 
 async def test_calls_when_threads_make_them_then_each_thread_keeps_its_order(
-    api: Api, runtime: object
+    api: Api,
 ) -> None:
-    del runtime
     log = actorlib.remote(Log).remote()
 
     def note(name: str) -> None:

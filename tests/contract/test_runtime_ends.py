@@ -21,6 +21,7 @@ from helpers.actors import (
 from helpers.attached import named_owner, new_name
 from helpers.callers import error_of
 from helpers.kinds import OWN_ENGINES, TWO_KINDS
+from helpers.marks import in_processes
 
 import actorlib
 import actorlib.blocking
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from helpers.callees import Callee
     from helpers.callers import Api
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = in_processes()
 
 
 GONE = "shut down|has detached"

@@ -21,12 +21,10 @@ from actorlib._core import propagation
 from actorlib.exceptions import SerializationError, TaskError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Iterator
 
     from actorlib import ActorHandle, Runtime
 
-    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
 request_id: ContextVar[Any] = actorlib.propagate(ContextVar("request_id"))
 depth: ContextVar[int] = actorlib.propagate(ContextVar("depth", default=7))

@@ -5,7 +5,7 @@ import atexit
 import gc
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from helpers.actors import (
@@ -17,21 +17,14 @@ from helpers.actors import (
     gone,
     running,
 )
+from helpers.marks import in_memory
 
 import actorlib
 from actorlib.exceptions import ActorDiedError
 
-if TYPE_CHECKING:
-    from actorlib._options.runtime_options import RuntimeKeywords
-
-pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = in_memory(preload=[__name__], num_cpus=4, grace=0.5)
 
 CALLERS = [Caller, AsyncCaller]
-
-
-@pytest.fixture(scope="module")
-def runtime_options() -> RuntimeKeywords:
-    return {"preload": [__name__], "num_cpus": 4, "grace": 0.5}
 
 
 def ids() -> tuple[Any, ...]:
@@ -370,15 +363,6 @@ async def test_what_catches_everything_does_not_keep_the_actor(
     with pytest.raises(ActorDiedError, match="it left by exit_actor") as caught:
         await caller.run.remote(os.getpid)
     assert (caught.value.exit.cause, caught.value.exit.code) == ("asked", 0)
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_calls_behind_it_fail() -> None:
-    caller = Caller.remote()
-    refs = [caller.run.remote(actorlib.exit_actor), caller.run.remote(os.getpid)]
-    for ref in refs:
-        with pytest.raises(ActorDiedError, match="it left by exit_actor"):
-            await ref
 
 
 class Leaving:

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.marks import USES_RUNTIME, in_processes
 
 import actorlib
 from actorlib._core.serializers import REDUCERS
@@ -14,11 +15,7 @@ from actorlib.exceptions import SerializationError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
-]
+pytestmark = [*in_processes(), USES_RUNTIME]
 
 
 class Guarded:

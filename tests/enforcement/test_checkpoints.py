@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import resource
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.actors import LIMIT
 from helpers.calls import raised
+from helpers.tables import rows_of
 
 from actorlib._enforcement.checkpoints import (
     CheckpointError,
@@ -89,88 +91,38 @@ def test_save_when_it_runs_then_it_is_locked_and_copied() -> None:
     assert (library.called, library.milliseconds) == (["Lock", "Checkpoint"], 1500)
 
 
-BROKEN = "broken CUDA calls the process failed"
+STATES = {
+    "NO_CUDA": -1,
+    "RUNNING": RUNNING,
+    "LOCKED": LOCKED,
+    "CHECKPOINTED": CHECKPOINTED,
+    "FAILED": FAILED,
+}
 
 
-def failed(function: str, code: int) -> str:
+def failed(found: re.Match[str]) -> str:
     """The words for a function of the driver that has failed."""
-    name = f"cuCheckpointProcess{function}"
-    return f"{name} failed with error {code} (error of kind {code})"
+    name = f"cuCheckpointProcess{found[1]}"
+    return f"{name} failed with error {found[2]} (error of kind {found[2]})"
 
 
 @pytest.mark.parametrize(
-    ("verb", "state", "faults", "said", "called"),
-    [
-        ("save", CHECKPOINTED, {}, "done", ""),
-        ("save", LOCKED, {}, "done", "Checkpoint"),
-        ("save", FAILED, {}, BROKEN, ""),
-        (
-            "save",
-            -1,
-            {},
-            f"refused {failed('GetState', 400)}: maybe it has not used CUDA yet",
-            "",
-        ),
-        (
-            "save",
-            RUNNING,
-            {"Lock": (909, RUNNING)},
-            f"refused {failed('Lock', 909)}",
-            "Lock",
-        ),
-        (
-            "save",
-            RUNNING,
-            {"Checkpoint": (801, LOCKED)},
-            f"refused {failed('Checkpoint', 801)}",
-            "Lock Checkpoint Unlock",
-        ),
-        (
-            "save",
-            RUNNING,
-            {"Checkpoint": (999, FAILED)},
-            f"broken {failed('Checkpoint', 999)}: CUDA calls the process failed",
-            "Lock Checkpoint",
-        ),
-        (
-            "save",
-            RUNNING,
-            {"Checkpoint": (999, LOCKED), "Unlock": (401, LOCKED)},
-            f"broken {failed('Checkpoint', 999)}, and then {failed('Unlock', 401)}",
-            "Lock Checkpoint Unlock",
-        ),
-        ("restore", CHECKPOINTED, {}, "done", "Restore Unlock"),
-        ("restore", LOCKED, {}, "done", "Unlock"),
-        ("restore", RUNNING, {}, "done", ""),
-        (
-            "restore",
-            CHECKPOINTED,
-            {"Restore": (2, CHECKPOINTED)},
-            f"refused {failed('Restore', 2)}",
-            "Restore",
-        ),
-        (
-            "restore",
-            CHECKPOINTED,
-            {"Restore": (2, FAILED)},
-            f"broken {failed('Restore', 2)}: CUDA calls the process failed",
-            "Restore",
-        ),
-        ("restore", FAILED, {}, BROKEN, ""),
-    ],
+    ("request_", "faults", "outcome", "called"), rows_of(__file__, "checkpoint_answers")
 )
 def test_driver_when_it_answers_then_the_outcome_is_known(
-    verb: str,
-    state: int,
-    faults: dict[str, tuple[int, int]],
-    said: str,
-    called: str,
+    request_: str, faults: str, outcome: str, called: str
 ) -> None:
-    library = FakeLibrary(state, **faults)
+    verb, state = request_.split()
+    fails = [fault.split() for fault in faults.split(",") if fault]
+    library = FakeLibrary(
+        STATES[state],
+        **{function: (int(code), STATES[left]) for function, code, left in fails},
+    )
     driver = Driver(library, 812)
 
-    assert (save(driver, 0) if verb == "save" else restore(driver)) == said
+    said = save(driver, 0) if verb == "save" else restore(driver)
 
+    assert said == re.sub(r"\{(\w+) (\d+)\}", failed, outcome)
     assert library.called == called.split()
 
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from actorlib._owner.engine import LocalEngine
     from actorlib.types import ActorInfo
 
+    Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
+
 LIMIT = 20.0
 """Seconds after which a test is taken to hang."""
 LENT: list[LocalEngine] = []
@@ -59,9 +61,7 @@ async def running(**options: Unpack[RuntimeKeywords]) -> AsyncGenerator[Runtime]
 
 
 @asynccontextmanager
-async def shared(
-    **options: Unpack[RuntimeKeywords],
-) -> AsyncGenerator[Callable[[], AbstractAsyncContextManager[Runtime]]]:
+async def shared(**options: Unpack[RuntimeKeywords]) -> AsyncGenerator[Lend]:
     """A runtime for many tests, lent to one after the other.
 
     Between them it is hidden, as if none was running, and has no actor.
@@ -139,7 +139,7 @@ async def drained(engine: LocalEngine | None = None) -> None:
 @asynccontextmanager
 async def shared_in_memory(
     **options: Unpack[RuntimeKeywords],
-) -> AsyncGenerator[Callable[[], AbstractAsyncContextManager[Runtime]]]:
+) -> AsyncGenerator[Lend]:
     """As ``shared``, with workers in memory on whatever loop."""
     before, IN_MEMORY[0] = IN_MEMORY[0], True
     try:

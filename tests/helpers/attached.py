@@ -7,7 +7,6 @@ import gc
 import os
 import tempfile
 from contextlib import (
-    AbstractAsyncContextManager,
     asynccontextmanager,
     contextmanager,
     suppress,
@@ -23,10 +22,11 @@ from helpers.actors import LENT, limited
 from helpers.owners import PATHS, Owner
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
+    from collections.abc import AsyncGenerator, Generator
 
     from actorlib import Runtime
     from actorlib._client.engine import AttachedEngine
+    from helpers.actors import Lend
 
 _PROGRAM = """
     import asyncio, sys, threading
@@ -90,7 +90,7 @@ def named_owner(
 @asynccontextmanager
 async def shared_by_attaching(
     *, num_cpus: int = 4, modules: Path | None = None
-) -> AsyncGenerator[Callable[[], AbstractAsyncContextManager[Runtime]]]:
+) -> AsyncGenerator[Lend]:
     """As ``shared``, of a client: the runtime is that of another process.
 
     Args:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from actorlib._owner.actors.actor_table import ActorTable
     from actorlib._owner.calls.call_table import CallTable
     from actorlib._owner.calls.mailbox import Mailbox
+    from actorlib._owner.requests.worker_requests import WorkerRequests
     from actorlib._scheduler.bundles import Bundles
     from actorlib._scheduler.device_pool import DevicePool
     from actorlib._scheduler.free_buckets import FreeBuckets
@@ -30,6 +31,20 @@ def check_actors(table: ActorTable) -> None:
         if record.state not in (ActorState.RESTARTING, ActorState.SUSPENDED):
             assert is_placed == (record.lease is not None), record
         assert (record.exit is not None) == (record.state is ActorState.DEAD), record
+
+
+def check_requests(requests: WorkerRequests, session: int) -> None:
+    """Only one worker is left of those that have asked for something."""
+    assert {asker for asker, _ in requests._calls._calls} <= {session}
+    assert not requests._calls.streams
+    assert set(requests.links._linked) <= {session}
+
+
+def check_references(table: ActorTable, session: int) -> None:
+    """Only the program and one worker hold something, and made shared memory."""
+    counts = table.references._counts
+    assert {holder for each in counts.values() for holder in each} <= {0, session}
+    assert len(table.object_store._makers) == 1
 
 
 def check_mailbox(mailbox: Mailbox[Any]) -> None:

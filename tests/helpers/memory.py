@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -45,6 +46,18 @@ def _used(memory: Any) -> int:
 def descriptors() -> int:
     """How many this process has open."""
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def sweep() -> None:
+    """Has all processes look for unused memory, as a timer does each minute."""
+    stores()._sweep()
+
+
+def end_of_sweep() -> None:
+    """Waits until this process has given back what it was asked to."""
+    for thread in threading.enumerate():
+        if thread.name == "actorlib memory":
+            thread.join()
 
 
 async def settled(*actors: Any) -> None:

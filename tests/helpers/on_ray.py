@@ -8,7 +8,6 @@ import importlib.util
 import socket
 import warnings
 from contextlib import (
-    AbstractAsyncContextManager,
     asynccontextmanager,
     contextmanager,
     suppress,
@@ -25,10 +24,11 @@ from helpers.actors import LENT, limited
 from helpers.reused import REUSED, ReusedActors
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
+    from collections.abc import AsyncGenerator, Generator
 
     from actorlib import Runtime
     from actorlib._ray.cluster import OwnerEngine
+    from helpers.actors import Lend
 
 NEEDS_RAY = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None,
@@ -108,7 +108,7 @@ def cluster() -> Generator[Addresses]:
 @asynccontextmanager
 async def shared_on_ray(
     address: str,
-) -> AsyncGenerator[Callable[[], AbstractAsyncContextManager[Runtime]]]:
+) -> AsyncGenerator[Lend]:
     """A runtime on a cluster for many tests, lent to one after the other.
 
     Between them it is hidden, as if none was running, and has only reused actors.

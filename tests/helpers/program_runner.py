@@ -12,6 +12,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -51,6 +52,13 @@ def run(
         timeout=limit,
         check=False,
     )
+
+
+def printed_by(program: str, *words: str, limit: float = 60, **settings: str) -> str:
+    """Runs a program to its end, which has to be good; gives what it printed."""
+    done = run("-c", dedent(program), *words, limit=limit, cwd=None, **settings)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def run_all(programs: Mapping[str, Sequence[str]], limit: float) -> dict[str, Ended]:

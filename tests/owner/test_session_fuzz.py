@@ -16,7 +16,12 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from helpers.actors import LIMIT
-from helpers.invariants import check_actors, check_ledger
+from helpers.invariants import (
+    check_actors,
+    check_ledger,
+    check_references,
+    check_requests,
+)
 from helpers.scripted import ScriptedWorker, be_polite, be_silent, scripted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -38,7 +43,6 @@ from actorlib._options.function_options import FunctionOptions
 from actorlib._options.group_spec import GroupId, GroupSpec
 from actorlib._options.interface import interface_of_source
 from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
-from actorlib._wire import worker_messages
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.codec import are_scalars, encode
 from actorlib._wire.function_code import ADD_FUNCTION
@@ -49,16 +53,22 @@ from actorlib._wire.messages import (
     CALL_WITH,
     CREATE,
     END,
+    FORCE_CANCEL,
     GROUP,
+    LINK_BEGIN,
     OBJECT_ANNOUNCE,
+    OBJECT_GET,
+    OBJECT_PUT,
     REGISTER_FUNCTION,
     RESULT,
+    RESULT_SCALAR,
     RUN,
     START,
     Frame,
 )
 from actorlib._wire.serialization import dump
 from actorlib._wire.serialization import encode as payload_of
+from actorlib._wire.worker_messages import FRAMES, check_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -165,24 +175,28 @@ _SAID = st.none() | st.fixed_dictionaries(
     },
 )
 _TEXTS = st.sampled_from(["work", "count", ADD_FUNCTION, "", "1:hostile", "__init__"])
+# By the type of one field that has it.
 _VALUES: dict[FieldType, st.SearchStrategy[Any]] = {
-    worker_messages._CALL: _CALLS,
-    worker_messages._CALL_IF_ANY: st.just(0) | _CALLS,
-    worker_messages._RUNS: _RUNNING,
-    worker_messages._RUNS_IF_ANY: _RUNNING,
-    worker_messages._COUNT: st.integers(0, 5) | st.sampled_from([2**32, 2**63 - 1]),
-    worker_messages._SESSION: _ids("session", "neighbour's session")
+    FRAMES[CALL_ACTOR]["call"]: _CALLS,
+    FRAMES[CREATE]["call"]: st.just(0) | _CALLS,
+    FRAMES[RESULT]["call"]: _RUNNING,
+    FRAMES[CALL_ACTOR]["parent"]: _RUNNING,
+    FRAMES[REGISTER_FUNCTION]["function"]: st.integers(0, 5)
+    | st.sampled_from([2**32, 2**63 - 1]),
+    FRAMES[LINK_BEGIN]["session"]: _ids("session", "neighbour's session")
     | st.integers(0, 3),
-    worker_messages._TEXT: _TEXTS,
-    worker_messages._FLAG: st.booleans(),
-    worker_messages._PAYLOAD: _PAYLOADS,
-    worker_messages._SCALAR: _SCALARS,
-    worker_messages._BORROWED: _LOANS,
-    worker_messages._ACTOR: _ACTORS,
-    worker_messages._OBJECT: _OBJECTS,
-    worker_messages._OWN_ACTOR: _ids("own actor", "own actor", "neighbour"),
-    worker_messages._OWN_OBJECT: _ids("own object", "own object", "neighbour's object"),
-    worker_messages._HEADERS: _SAID,
+    FRAMES[CALL_ACTOR]["method"]: _TEXTS,
+    FRAMES[FORCE_CANCEL]["recursive"]: st.booleans(),
+    FRAMES[RESULT]["value"]: _PAYLOADS,
+    FRAMES[RESULT_SCALAR]["value"]: _SCALARS,
+    FRAMES[RESULT]["borrowed"]: _LOANS,
+    FRAMES[CALL_ACTOR]["actor"]: _ACTORS,
+    FRAMES[OBJECT_GET]["object"]: _OBJECTS,
+    FRAMES[CREATE]["actor"]: _ids("own actor", "own actor", "neighbour"),
+    FRAMES[OBJECT_PUT]["object"]: _ids(
+        "own object", "own object", "neighbour's object"
+    ),
+    FRAMES[RUN]["headers"]: _SAID,
 }
 _BY_NAME: dict[tuple[int, str], st.SearchStrategy[Any]] = {
     (CREATE, "class"): st.just(dump(Neighbour.__wrapped__)),
@@ -229,10 +243,10 @@ def _field(kind: int, name: str, what: FieldType) -> st.SearchStrategy[Any]:
     return _VALUES[what] if what in _VALUES else _BY_TEXT.get(name, _GARBAGE)
 
 
-_GOOD = st.sampled_from(sorted(worker_messages.FRAMES)).flatmap(
+_GOOD = st.sampled_from(sorted(FRAMES)).flatmap(
     lambda kind: st.tuples(
         st.just(kind),
-        *(_field(kind, *field) for field in worker_messages.FRAMES[kind].items()),
+        *(_field(kind, *field) for field in FRAMES[kind].items()),
     )
 )
 
@@ -477,22 +491,16 @@ class Street:
         assert self.engine.available() == self.free
         assert self.engine.snapshot().waiting == ()
         assert not list(table.groups)
-        requests = self.engine.requests
         if set(table.by_id) != {self.target}:
             gc.collect()
             await self.neighbour.work.remote()
         assert set(table.by_id) == {self.target}
-        assert {key[0] for key in requests._calls._calls} <= {session}
-        assert not requests._calls.streams
-        assert set(requests.links._linked) <= {session}
-        assert set(table.object_store._makers) == {self.beside.prefix}
-        counted = {
-            holder for counts in table.references._counts.values() for holder in counts
-        }
-        assert counted <= {0, session}, table.references._counts
-        theirs = table.objects._of_workers
-        assert {name[:8] for name in theirs} == {self.beside.prefix}
-        assert all(kept.answer is None for kept in theirs.values())
+        check_requests(self.engine.requests, session)
+        check_references(table, session)
+        owner = self.large.object_id[:8]
+        theirs = [kept for kept in table.objects.kept() if kept.object_id[:8] != owner]
+        assert {kept.object_id[:8] for kept in theirs} == {self.beside.prefix}
+        assert not any(kept.is_filled for kept in theirs)
         assert not self.failed, self.failed
 
     @property
@@ -525,9 +533,8 @@ def _check_served(frames: Iterable[Frame]) -> None:
             _, number, method, loans, *said, payload = frame
             assert type(number) is int
             assert type(method) is str
-            assert worker_messages._are_borrowed(loans) or loans is None
-            assert all(map(worker_messages._are_headers, said))
-            assert type(payload) in worker_messages._PAYLOADS
+            headers = said[0] if said else None
+            check_frame((RUN, 1, 0, 0, b"", headers, loans, payload), bytes(8))
         elif frame[0] == CALL_SCALARS:
             _, number, method, *args = frame
             assert type(number) is int

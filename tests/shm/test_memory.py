@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytest
 
-from actorlib._shm.allocator import PAGE
-from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
+from actorlib._shm.layout import (
+    ALIGNMENT,
+    BLOCK_ID_STRUCT,
+    PAGE,
+    SEGMENT_NAME_SIZE,
+    buffer_starts,
+)
 from actorlib._shm.memory import (
     BlockRefCounter,
     SharedMemory,
@@ -24,6 +29,7 @@ from actorlib.exceptions import ObjectStoreFullError, ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
 
 MIB = 1 << 20
 
@@ -329,3 +335,20 @@ def test_view_when_the_memory_is_closed_then_it_still_shows_the_value(
 
     assert there.sum() == here.sum() == 100_000
     assert type(maker.put(np.ones(100_000))) is list
+
+
+@pytest.mark.parametrize(
+    ("sizes", "starts", "nbytes"),
+    [
+        ((1,), [0], ALIGNMENT),
+        ((0, 1), [0, 0], ALIGNMENT),
+        ((65, 64, 3), [0, 128, 192], 256),
+        ((100, MIB - 1), [0, 128], 128 + MIB),
+        ((100, MIB), [0, PAGE], PAGE + MIB),
+        ((MIB, 100, MIB), [0, MIB, MIB + PAGE], 2 * MIB + PAGE),
+    ],
+)
+def test_buffers_when_large_then_they_begin_at_pages(
+    sizes: tuple[int, ...], starts: list[int], nbytes: int
+) -> None:
+    assert buffer_starts(sizes) == (starts, nbytes)

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 from helpers.invariants import check_blocks
+from helpers.memory import end_of_sweep
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._shm.allocator import PAGE, whole_pages
 from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
 from actorlib._shm.segments import MemoryBudget
-from actorlib._shm.store import _CHECK_EVERY, SegmentStore
+from actorlib._shm.store import SegmentStore
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+
+    from actorlib._shm.segments import Segment
 
 MIB = 1 << 20
 PREFIX = b"prefix.."
@@ -25,17 +28,23 @@ PREFIX = b"prefix.."
 
 @contextmanager
 def opened(
-    limit: int, tidy: Callable[[SegmentStore], None] = lambda _: None
+    limit: int,
+    tidy: Callable[[SegmentStore], None] = lambda _: None,
+    budget: MemoryBudget | None = None,
 ) -> Generator[SegmentStore]:
-    budget = MemoryBudget(limit)
+    budget = budget or MemoryBudget(limit)
     store = SegmentStore(PREFIX, budget, lambda: tidy(store))
     yield store
-    if not store._is_closed:
-        assert budget.used() == store.touched <= limit
-    for segment in store._segments.values():
+    assert budget.used() == store.touched <= limit
+    for segment in segments(store):
         check_blocks(segment.blocks)
     store.close()
     budget.close()
+
+
+def segments(store: SegmentStore) -> list[Segment]:
+    names = (PREFIX + number.to_bytes(8, "big") for number in range(1, 100))
+    return [each for name in names if (each := store.segment(name)) is not None]
 
 
 def taken(store: SegmentStore, nbytes: int) -> bytes:
@@ -47,7 +56,7 @@ def taken(store: SegmentStore, nbytes: int) -> bytes:
 
 
 def used(store: SegmentStore) -> int:
-    return sum(segment.blocks.used for segment in store._segments.values())
+    return sum(segment.blocks.used for segment in segments(store))
 
 
 def test_take_when_a_block_was_freed_then_its_memory_is_used_again() -> None:
@@ -78,7 +87,7 @@ def test_take_when_a_value_is_larger_than_a_segment_then_it_has_its_own(
         first, second = taken(store, MIB // 2), taken(store, 3 * MIB)
 
         assert first[:SEGMENT_NAME_SIZE] != second[:SEGMENT_NAME_SIZE]
-        assert len(store._segments) == 2
+        assert len(segments(store)) == 2
 
 
 def test_take_when_room_is_missing_then_what_became_free_is_looked_at_first() -> None:
@@ -154,30 +163,39 @@ def test_memory_when_it_is_short_then_nothing_is_kept_from_others() -> None:
 
 
 def test_memory_when_it_gets_short_then_what_was_kept_warm_goes_soon() -> None:
-    with opened(64 * MIB) as store:
+    budget = MemoryBudget(64 * MIB)
+    with opened(64 * MIB, budget=budget) as store:
         store.free(taken(store, 6 * MIB))  # there is enough, so it stays warm
-        store._budget.add_slot(1)
-        other = MemoryBudget(64 * MIB, 1, os.dup(store._budget.fd))
-        assert other.set_touched(40 * MIB)
-        for _ in range(_CHECK_EVERY):
+        with other_process(budget, 40 * MIB):
             assert store.touched >= 6 * MIB
-            store.free(taken(store, MIB))
+            for _ in range(100):
+                store.free(taken(store, MIB))
+                if not store.touched:
+                    break
 
-        assert store.touched == 0
-        other.set_touched(0)
-        other.close()
+            assert store.touched == 0
+
+
+@contextmanager
+def other_process(budget: MemoryBudget, touched: int) -> Generator[None]:
+    """While another process has touched so much."""
+    budget.add_slot(1)
+    other = MemoryBudget(budget.limit, 1, os.dup(budget.fd))
+    assert other.set_touched(touched)
+    yield
+    other.set_touched(0)
+    other.close()
 
 
 def sweep(store: SegmentStore) -> None:
     """Gives back what was not used since this was called last, to the end."""
     store.sweep()
-    if store._sweeper is not None:
-        store._sweeper.join()
+    end_of_sweep()
 
 
 def cost(store: SegmentStore) -> int:
     """The bytes that the system has given its segments."""
-    return sum(os.fstat(s.fd).st_blocks * 512 for s in store._segments.values())
+    return sum(os.fstat(s.fd).st_blocks * 512 for s in segments(store))
 
 
 def test_memory_when_it_was_unused_between_two_sweeps_then_it_is_given_back() -> None:
@@ -194,7 +212,7 @@ def test_memory_when_it_was_unused_between_two_sweeps_then_it_is_given_back() ->
 def test_memory_when_it_is_below_a_block_then_it_is_given_back_and_used_again() -> None:
     with opened(256 * MIB) as store:
         low, high = taken(store, 20 * MIB), taken(store, PAGE)
-        [segment] = store._segments.values()
+        [segment] = segments(store)
         place = BLOCK_ID_STRUCT.unpack(high)[1]
         segment.writable_part(place, 4)[:] = b"kept"
         store.free(low)
@@ -218,29 +236,27 @@ def test_memory_when_some_is_in_use_all_the_time_then_that_stays_warm() -> None:
 
 
 def test_block_when_its_memory_was_given_back_and_none_is_left_then_none() -> None:
-    with opened(32 * MIB) as store:
+    budget = MemoryBudget(32 * MIB)
+    with opened(32 * MIB, budget=budget) as store:
         low, _ = taken(store, 20 * MIB), taken(store, PAGE)
         store.free(low)
         sweep(store)
         sweep(store)
-        store._budget.add_slot(1)
-        other = MemoryBudget(32 * MIB, 1, os.dup(store._budget.fd))
-        assert other.set_touched(30 * MIB)
-
-        assert store.allocate(20 * MIB) is None
-        assert taken(store, MIB) == low
-        other.set_touched(0)
-        other.close()
+        with other_process(budget, 30 * MIB):
+            assert store.allocate(20 * MIB) is None
+            assert taken(store, MIB) == low
 
 
 def test_memory_when_it_is_closed_then_late_destructors_do_no_harm() -> None:
-    with opened(64 * MIB) as store:
-        block = taken(store, MIB)
-        store.add_view(block)
-        store.close()
-        store.drop(block)
-        store.remove_view(block)
-        store.free(block)
+    budget = MemoryBudget(64 * MIB)
+    store = SegmentStore(PREFIX, budget, lambda: None)
+    block = taken(store, MIB)
+    store.add_view(block)
+    store.close()
+    store.drop(block)
+    store.remove_view(block)
+    store.free(block)
+    budget.close()
 
 
 steps = st.lists(
@@ -284,7 +300,9 @@ def test_store_when_used_at_will_then_no_block_is_given_twice(
                 sweep(store)
             for block in {*held, *views}:
                 name, start = BLOCK_ID_STRUCT.unpack(block)
-                assert not store._segments[name].missing(start, start + sizes[block])
+                segment = store.segment(name)
+                assert segment is not None
+                assert not segment.missing(start, start + sizes[block])
             assert store.touched >= cost(store)
-        store._apply_deferred()
+        sweep(store)  # applies what destructors have recorded
         assert used(store) == sum(sizes[block] for block in {*held, *views})

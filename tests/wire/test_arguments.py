@@ -150,16 +150,6 @@ async def test_payload_when_arguments_change_meanwhile_then_they_are_as_they_wer
 # What cannot be sent.
 
 
-@pytest.mark.parametrize("has_ref", [False, True])
-async def test_arguments_when_one_cannot_be_sent_then_refused_at_once_and_named(
-    engine: FakeEngine, *, has_ref: bool
-) -> None:
-    first = engine.new_ref() if has_ref else 1
-
-    with pytest.raises(SerializationError, match=r"argument 2 of Model\.ping, a lock"):
-        arguments_of(engine, first, threading.Lock())
-
-
 async def test_payload_when_the_value_of_a_ref_cannot_be_sent_then_it_is_named(
     engine: FakeEngine,
 ) -> None:

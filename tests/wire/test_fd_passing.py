@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
+from helpers.memory import descriptors
 from helpers.turns import in_time
 
 from actorlib._base.ids import ACTOR_KIND, BLOCK_KIND, new_id, prefix_of_kind
@@ -113,18 +114,13 @@ async def admitted(two: Two) -> None:
 
 def give(two: Two, fd: int) -> None:
     """Sends a descriptor by the side, as the worker would."""
-    side = two.worker._fd_socket
-    assert side is not None
-    assert side.send(fd)
+    assert two.worker.hand_over_link(1, fd) is not None
 
 
 def fill(two: Two) -> int:
     """Sends by the side what the worker does not take, until there is no room."""
-    side, budget = two.owner._fd_socket, two.owner.memory.budget
-    assert side is not None
-    assert budget is not None
     count = 0
-    while side.send(budget.fd):
+    while two.owner.hand_over_link(1, two.near.fileno()) is not None:
         count += 1
     return count
 
@@ -148,7 +144,6 @@ async def test_values_when_they_are_large_then_both_sides_read_them(two: Two) ->
             await two.came.wait()
         two.came.clear()
         assert decode(two.frames.pop()[-1])[-1] == number
-    assert len(two.worker.memory._foreign) == len(two.owner.memory._foreign) == 1
 
 
 async def test_values_when_headers_stand_behind_their_loans_then_both_sides_read_them(
@@ -234,14 +229,15 @@ async def test_segment_when_no_descriptor_can_be_kept_then_it_is_read_all_the_sa
 ) -> None:
     await admitted(two)
     for number in range(2):
-        two.channel.send(result(two.owner.memory, np.full(20_000, number)))
+        sent = result(two.owner.memory, np.full(20_000, number))
+        before = descriptors()
+        two.channel.send(sent)
         with no_more_files():
             frame = await asyncio.to_thread(answer, two.pipe)
             assert decode(frame[-1])[-1] == number
-    (shown,) = two.worker.memory._foreign.values()
 
-    assert isinstance(frame[-1], SharedPayload)
-    assert shown.fd == -1
+        assert isinstance(frame[-1], SharedPayload)
+        assert descriptors() == before
 
 
 @LINUX
@@ -285,7 +281,7 @@ async def test_descriptor_when_the_side_socket_has_room_again_then_it_goes(
     two.channel.send(result(two.owner.memory, np.ones(20_000)))
     assert isinstance((await asyncio.to_thread(answer, two.pipe))[-1], list)
     for _ in range(sent):
-        os.close(two.worker._receive_fd() or -1)
+        two.worker.take_table({"link": 1})  # closes the one before
     two.channel.send(result(two.owner.memory, np.ones(20_000)))
     frame = await asyncio.to_thread(answer, two.pipe)
 
@@ -311,11 +307,9 @@ async def test_worker_when_its_side_socket_takes_none_then_its_pipe_takes_the_va
     two.channel.send(({"free": payload[-1].block},))
     two.channel.send((1, "go"))
     assert await asyncio.to_thread(two.pipe.receive) == [(1, "go")]
+    block = payload[-1].block
     del payload
-    store = two.worker.memory._store
-    assert store is not None
-    store._apply_deferred()
-    assert sum(segment.blocks.used for segment in store._segments.values()) == 0
+    assert result(two.worker.memory, np.ones(20_000))[-1].block == block
 
 
 async def test_frame_when_it_cannot_be_sent_then_no_descriptor_has_gone(
@@ -326,16 +320,14 @@ async def test_frame_when_it_cannot_be_sent_then_no_descriptor_has_gone(
     with pytest.raises(TypeError):
         two.channel.send((RESULT, object(), *payload[2:]))
     with pytest.raises(ProtocolError, match="no descriptor on the side socket"):
-        two.worker._receive_fd()
+        two.worker.take_table({"link": 1})
 
 
 async def test_allowance_when_the_worker_is_gone_then_nothing_is_left(two: Two) -> None:
     two.far.close()
     two.owner.send_setup(two.near, 1)
     async with in_time():
-        assert await two.lost is None
-
-    assert two.owner._fd_socket is None  # the guard looks for descriptors
+        assert await two.lost is None  # the guard looks for descriptors
 
 
 async def test_allowance_when_there_is_no_shared_memory_then_no_side_socket() -> None:
@@ -347,16 +339,21 @@ async def test_allowance_when_there_is_no_shared_memory_then_no_side_socket() ->
             far.recv(1)
 
 
+@LINUX
 async def test_descriptors_when_they_come_then_programs_started_here_do_not_get_them(
     two: Two,
 ) -> None:
+    before = open_files()
     await admitted(two)
-    budget, side = two.worker.memory.budget, two.worker._fd_socket
+    opened = open_files() - before
 
-    assert budget is not None
-    assert side is not None
-    assert not os.get_inheritable(budget.fd)
-    assert not os.get_inheritable(side._sock.fileno())
+    assert len(opened) > 2  # the owner's end, the worker's, and the budget
+    assert not any(map(os.get_inheritable, opened))
+
+
+def open_files() -> set[int]:
+    links = list(Path("/proc/self/fd").iterdir())
+    return {int(link.name) for link in links if link.is_symlink()}
 
 
 async def test_pipe_when_it_closes_then_descriptors_that_nobody_asked_for_are_closed(
@@ -449,22 +446,22 @@ async def test_worker_when_its_side_socket_is_not_as_told_then_it_is_lost(
 ) -> None:
     segment = Segment(THEIRS, MIB)
     if what != "before the allowance":
-        await admitted(two)
-        side = two.worker._fd_socket
-        assert side is not None
-        if what == "garbage":
-            side._sock.sendall(b"garbage")
-        elif what in ("several", "too many"):
-            count = 2 if what == "several" else 50
-            socket.send_fds(side._sock, [b"\0"], [segment.fd] * count)
-        two.worker.close()
+        two.owner.send_setup(two.near, 1)
+        _, [fd], _, _ = socket.recv_fds(two.far, 4096, 1)
+        with socket.socket(fileno=fd) as side:
+            if what == "garbage":
+                side.sendall(b"garbage")
+            elif what in ("several", "too many"):
+                count = 2 if what == "several" else 50
+                socket.send_fds(side, [b"\0"], [segment.fd] * count)
     two.far.sendall(to_bytes(({"share": segment.name, "size": segment.size},)))
     async with in_time():
         error = await two.lost
     segment.close()
 
     assert isinstance(error, ProtocolError)
-    assert two.owner.memory._foreign == {}
+    with pytest.raises(ProtocolError):
+        two.owner.memory.segment(segment.name)
 
 
 def test_decoder_when_memory_was_never_spoken_of_then_a_table_is_an_error() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import Gate, Place, Stop
+from helpers.marks import in_memory
 
 import actorlib
 from actorlib._worker.executors import coroutines
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from actorlib import ObjectRef
 
 pytestmark = [
-    pytest.mark.memory,
-    pytest.mark.asyncio(loop_scope="module"),
+    *in_memory(),
     pytest.mark.usefixtures("on_both_loops", "same_loop_in_workers", "runtime"),
 ]
 

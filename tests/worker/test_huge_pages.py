@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
-from helpers.owners import PATHS
+from helpers.program_runner import printed_by
 
 from actorlib._worker.template.huge_pages import SIZE, pieces, runs
 
@@ -71,14 +69,7 @@ def _has_huge_pages() -> bool:
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="the template is for Linux")
 def test_heap_when_it_is_large_then_it_is_in_huge_pages_and_the_same() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM)],
-        env={**os.environ, "PYTHONPATH": PATHS},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    small, number, is_huge = ended.stdout.split()
+    small, number, is_huge = printed_by(PROGRAM).split()
     assert small == "0"
     assert is_huge == "True"
     # The system may have no memory of that kind left.

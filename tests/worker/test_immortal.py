@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 
 import pytest
-from helpers.owners import PATHS
+from helpers.program_runner import printed_by
 
 from actorlib._worker.template.immortal import SWITCH, is_known
 
@@ -60,23 +58,10 @@ print(steps > 1, counts == {IMMORTAL}, after - before, gone(), cycle_gone(), end
 """
 
 
-def run(program: str, **environ: str) -> str:
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": PATHS, **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert ended.stderr == ""
-    return ended.stdout.strip()
-
-
 @pytest.mark.process
 @pytest.mark.skipif(not IS_TRIED, reason="of other interpreters it is not known")
 def test_objects_when_made_immortal_then_only_later_ones_are_counted() -> None:
-    assert run(PROGRAM) == "True True 10 None None 0"
+    assert printed_by(PROGRAM) == "True True 10 None None 0"
 
 
 @pytest.mark.process
@@ -85,8 +70,8 @@ def test_interpreter_when_it_is_another_or_it_is_turned_off_then_not_known() -> 
         "from actorlib._worker.template.immortal import is_known; print(is_known())"
     )
 
-    assert run(program) == str(IS_TRIED)
-    assert run(program, **{SWITCH: "0"}) == "False"
+    assert printed_by(program) == str(IS_TRIED)
+    assert printed_by(program, **{SWITCH: "0"}) == "False"
 
 
 def test_interpreter_when_of_an_untried_version_then_not_known(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from helpers.actors import Echo
+from helpers.program_runner import printed_by
 
 import actorlib
 
@@ -43,14 +43,9 @@ def parent_of(pid: int) -> int:
 
 def test_title_when_there_is_no_room_then_cut_and_nothing_else_is_touched() -> None:
     texts = ["x" * 10_000, "\u00e9t\u00e9", ""]
-    ran = subprocess.run(
-        [sys.executable, "-c", SHOWS, f"['x' * 10_000, *{texts[1:]!r}]", "last"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    shown = printed_by(SHOWS, f"['x' * 10_000, *{texts[1:]!r}]", "last")
 
-    first, second, third, words = ran.stdout.splitlines()
+    first, second, third, words = shown.splitlines()
     assert set(first.removeprefix("b'").partition("'")[0]) == {"x"}
     assert second == f"{texts[1].encode()!r} b'\\x00'"
     assert third == "b'' b'\\x00'"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 
 import pytest
+from helpers.program_runner import printed_by
 
 from actorlib._wire.codec import decode_message
 from actorlib._wire.messages import READY, RESULT, RESULT_SCALAR
@@ -33,16 +33,7 @@ print(json.dumps([frame.hex() for frame in sent]))
 
 
 def test_warm_up_when_run_then_the_actor_answered_and_nothing_is_left() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-
-    assert ended.stderr == ""
-    sent = [bytes.fromhex(frame) for frame in json.loads(ended.stdout)]
+    sent = [bytes.fromhex(frame) for frame in json.loads(printed_by(PROGRAM))]
     frames = [frame for data in sent for frame in decode_message(data)]
     assert [frame[0] for frame in frames] == [READY, RESULT_SCALAR, RESULT]
 
@@ -68,8 +59,4 @@ warnings.warn_explicit(text, DeprecationWarning, "file.py", 1, forkserver.__name
 
 
 def test_template_when_it_forks_with_threads_then_python_does_not_warn() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", WARNING], check=False, capture_output=True, text=True
-    )
-
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert printed_by(WARNING) == ""
