@@ -749,19 +749,23 @@ def _future_mark(ref: ObjectRef[Any]) -> bool | None:
 
 
 def _add_done_callback(
-    ref: ObjectRef[Any],
+    self: ObjectRef[Any],
     fn: Callable[[Any], object],
     /,
     *,
     context: Context | None = None,
 ) -> None:
-    """Adds a done callback; see ``asyncio.Future``."""
-    # That of asyncio.wait() wakes a task of the loop that runs here.
+    """Adds a done callback; see ``asyncio.Future``.
+
+    Args:
+        fn: The callback. That of ``asyncio.wait()`` wakes a task of the running loop.
+        context: The context of the callback.
+    """
     if getattr(fn, "__module__", "") == "asyncio.tasks":
         running = asyncio._get_running_loop()  # noqa: SLF001  # as above
-        if running is not None and running is not ref.get_loop():
+        if running is not None and running is not self.get_loop():
             fn = partial(_call_soon_on, running, fn)
-    _future.add_done_callback(ref, fn, context=context)
+    _future.add_done_callback(self, fn, context=context)
 
 
 def _call_soon_on(
