@@ -692,7 +692,7 @@ class Runtime:
             ...     async with actorlib.init(num_gpus=1, engine="inline") as runtime:
             ...         return runtime.explain(Model)
             >>> print(actorlib.run(main()))
-            Model asks GPU=1...
+            Model requests GPU=1...
         """
         engine = self._running()
         if isinstance(actor, ActorClass):

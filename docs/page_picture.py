@@ -49,10 +49,10 @@ LIVING: list[tuple[str, str | None, dict[int, float], int, float]] = [
     ("Router", "back", {}, 5, 390.0),
 ]
 REASONS = {
-    f"{90:032x}": "Trainer 'train-2' asks GPU=2; free is GPU=1 on device 7. Held: "
+    f"{90:032x}": "Trainer 'train-2' requests GPU=2; free is GPU=1 on device 7. Held: "
     "GPU=1 by Trainer 'train-0' (pid 4100), GPU=1 by Trainer 'train-1' (pid 4101) and "
     "15 more",
-    f"{91:032x}": "Judge 'second' asks GPU=0.75. Ahead of it in line: Trainer "
+    f"{91:032x}": "Judge 'second' requests GPU=0.75. Ahead of it in the queue: Trainer "
     "'train-2' (GPU=2)",
 }
 
@@ -125,7 +125,7 @@ def status(second: int) -> Status:
         for place, share in enumerate(free)
     )
     return Status(
-        version="0.1.0",
+        version="0.3.0",
         python="3.12.4",
         pid=OWN,
         program=("python", "serve.py", "--models", "all"),

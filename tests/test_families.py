@@ -132,7 +132,9 @@ async def test_a_device_when_its_actor_has_gone_then_the_next_in_line_is_shown_i
         last = looking(resources={"MBLT": 1}).remote()
         assert await held_by(both) == {"MBLT": ["0", "2"]}
         ended = end_of(both)
-        assert runtime.explain(last).startswith("Looking asks MBLT=1; all of MBLT=2")
+        assert runtime.explain(last).startswith(
+            "Looking requests MBLT=1; all of MBLT=2"
+        )
         del both
         await ended
 

@@ -221,7 +221,7 @@ def test_features_when_removed_then_the_rest_works_and_they_are_refused_by_name(
         asked = f"enforcement={TIERS[feature]!r}"
         reason = f"{asked} needs {missing[feature]}"
         code = f"lambda _: Model.options({asked}).remote()"
-        asks.append((code, f"asks {asked}, which cannot be had: {reason}"))
+        asks.append((code, f"requests {asked}, which cannot be had: {reason}"))
         code = f"lambda _: enter(actorlib.init(num_gpus=1, {asked}))"
         said = f"init({asked}): no device here can have that. {reason}"
         late.append((code, said))

@@ -278,7 +278,7 @@ async def test_nested_call_when_it_fails_then_its_caller_has_the_error() -> None
         return error_of(add.options(num_cpus=99).remote(1))
 
     assert (await caller.run.remote(fails)).startswith("TaskError(KeyError)")
-    assert "add asks CPU=99" in await caller.run.remote(never)
+    assert "add requests CPU=99" in await caller.run.remote(never)
 
 
 async def test_an_actor_that_a_function_makes_lives_as_long_as_its_handles(

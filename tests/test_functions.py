@@ -104,7 +104,7 @@ async def test_call_when_made_many_times_then_as_many_processes_as_cpus(
 async def test_call_when_it_asks_for_more_than_there_is_then_it_fails() -> None:
     error = await raised(add.options(num_cpus=80).remote(1))
     assert type(error) is TaskUnschedulableError
-    assert "add asks CPU=80; this machine has CPU=2" in str(error)
+    assert "add requests CPU=80; this machine has CPU=2" in str(error)
     error = await raised(add.options(accelerator_type="H900").remote(1))
     assert type(error) is TaskUnschedulableError
 

@@ -278,7 +278,7 @@ async def test_map_when_bundles_differ_then_the_one_that_is_too_small_is_named()
     None
 ):
     made = placement_group([{"CPU": 1, "GPU": 1}, {"CPU": 1}])
-    with pytest.raises(ValueError, match=r"asks CPU=1, GPU=1.*bundle 1 has CPU=1"):
+    with pytest.raises(ValueError, match=r"requests CPU=1, GPU=1.*bundle 1 has CPU=1"):
         made.map(square.options(num_gpus=1, num_cpus=1), [1, 2])
     await remove_placement_group(made)
     with pytest.raises(ValueError, match="at least one bundle"):

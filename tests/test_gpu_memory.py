@@ -70,7 +70,7 @@ async def test_actor_when_it_waits_for_bytes_then_told_in_both(mixed: Runtime) -
     assert await holder.gpu_ids.remote() == [0]
 
     said = mixed.explain(waiting)
-    assert "asks GPU=0.875 (gpu_memory=35 GiB); the largest free slice is" in said
+    assert "requests GPU=0.875 (gpu_memory=35 GiB); the largest free slice is" in said
     assert "GPU=0.25 (10 GiB) on device 0" in said
     assert "Held: GPU=0.75 by Looking" in said
     snapshot = mixed.snapshot()
@@ -84,7 +84,7 @@ async def test_class_when_explained_then_each_card_in_both(mixed: Runtime) -> No
     told = mixed.explain(looking(gpu_memory="30GiB")).splitlines()
 
     assert told == [
-        "Looking asks GPU=0.75 (gpu_memory=30 GiB); it would go to GPU 0, and hold "
+        "Looking requests GPU=0.75 (gpu_memory=30 GiB); it would go to GPU 0, and hold "
         "0.75 of it",
         "  GPU 0 (NVIDIA A100-PCIE-40GB): 1 (40 GiB) free, chosen",
         "  GPU 1 (NVIDIA GeForce RTX 4090): 1 (23.99 GiB) free, too small",
@@ -95,8 +95,8 @@ async def test_class_when_explained_then_each_card_in_both(mixed: Runtime) -> No
 @pytest.mark.usefixtures("mixed")
 async def test_actor_when_no_card_is_so_large_then_refused_with_what_there_is() -> None:
     assert await refused(looking(gpu_memory="100GB").remote()) == (
-        "Looking asks gpu_memory=93.13 GiB; the largest GPU here has 40 GiB (0: NVIDIA "
-        "A100-PCIE-40GB). Ask for at most that."
+        "Looking requests gpu_memory=93.13 GiB; the largest GPU here has 40 GiB (0: "
+        "NVIDIA A100-PCIE-40GB). Ask for at most that."
     )
     said = await refused(
         looking(gpu_memory="24GiB", accelerator_type="RTX-4090").remote()
@@ -158,7 +158,9 @@ async def test_group_when_a_bundle_is_too_small_then_refused_where_it_is_asked()
 ):
     bundles: Any = [{"gpu_memory": "12GiB"}]
     group = actorlib.placement_group(bundles)
-    with pytest.raises(ValueError, match=r"asks gpu_memory=20 GiB.*gpu_memory=12 GiB"):
+    with pytest.raises(
+        ValueError, match=r"requests gpu_memory=20 GiB.*gpu_memory=12 GiB"
+    ):
         looking(gpu_memory="20GiB", placement_group=group).remote()
     await actorlib.remove_placement_group(group)
     wrong: Any = [{"GPU": 2, "gpu_memory": "12GiB"}]

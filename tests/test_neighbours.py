@@ -391,14 +391,14 @@ async def test_explanations_of_what_has_room(pairs: Runtime, golden: Golden) -> 
     def train() -> None: ...
 
     told = {
-        "an actor that asks nothing": pairs.explain(Target),
+        "an actor that requests nothing": pairs.explain(Target),
         "an actor that asks for CPUs": pairs.explain(Target.options(num_cpus=3)),
         "a function": pairs.explain(train),
         "a call with a name": pairs.explain(train.options(num_gpus=2, name="fit")),
         "too many": pairs.explain(train.options(num_gpus=5)),
     }
 
-    assert told["too many"].startswith("train asks GPU=5; this machine has GPU=4")
+    assert told["too many"].startswith("train requests GPU=5; this machine has GPU=4")
     golden.check("explain-room.txt", text_of(told))
 
 
@@ -451,7 +451,7 @@ async def test_explain_when_someone_is_ahead_in_line_then_says_who(
 
     told = pairs.explain(gpus(0.25, device="2")).splitlines()
     assert told[0] == (
-        "Looking asks GPU=0.25 on GPU 2, which is free. Ahead of it in line: "
+        "Looking requests GPU=0.25 on GPU 2, which is free. Ahead of it in the queue: "
         "Looking (GPU=1)"
     )
     # And who wishes for another is not behind it.
@@ -463,7 +463,7 @@ async def test_explain_when_someone_is_ahead_in_line_then_says_who(
 @pytest.mark.parametrize(
     ("number", "wishes", "words"),
     [
-        (5, {}, "asks GPU=5; this machine has GPU=4"),
+        (5, {}, "requests GPU=5; this machine has GPU=4"),
         (1, {"device": "7"}, "device='7', which is not a device of this machine"),
         (
             1,

@@ -300,13 +300,13 @@ async def test_explain_tells_why_one_waits_and_where_one_is(
     await holders[0].seen.remote()  # by now they stand in line
     pids = [holder.pid for holder in two_gpus.snapshot().actors[:3]]
     assert two_gpus.explain(whole) == (
-        "Actor asks GPU=1; the largest free slice is GPU=0.5 on device 1 "
+        "Actor requests GPU=1; the largest free slice is GPU=0.5 on device 1 "
         "(free: 0: 0, 1: 0.5). Held: "
         + ", ".join(f"GPU=0.5 by Actor (pid {pid})" for pid in pids)
     )
     told = two_gpus.explain(behind)
-    assert told.startswith("Actor asks GPU=0.5, which is free")
-    assert "Ahead of it in line: Actor (GPU=1)" in told
+    assert told.startswith("Actor requests GPU=0.5, which is free")
+    assert "Ahead of it in the queue: Actor (GPU=1)" in told
     assert two_gpus.explain(holders[0]).partition("\n")[0] == (
         f"Actor (pid {pids[0]}) is alive on 0.5 of GPU 0"
     )

@@ -112,7 +112,7 @@ async def test_explain_when_an_actor_is_dead_then_it_says_how(runtime: Runtime) 
     never = Echo.options(num_gpus=64).remote()
 
     assert runtime.explain(echo).startswith("Echo is dead: ")
-    assert "was never made: Echo asks GPU=64" in runtime.explain(never)
+    assert "was never made: Echo requests GPU=64" in runtime.explain(never)
 
 
 async def test_explain_when_given_a_class_then_it_says_where_it_could_go(
@@ -121,7 +121,7 @@ async def test_explain_when_given_a_class_then_it_says_where_it_could_go(
     near = cast("Any", Echo).options(num_gpus=1)
     nowhere = cast("Any", Echo).options(num_gpus=64)
 
-    assert "Echo asks GPU=1" in runtime.explain(near)
+    assert "Echo requests GPU=1" in runtime.explain(near)
     assert "have" in runtime.explain(nowhere)
     assert "GPU=64" in runtime.explain(nowhere)
 

@@ -60,7 +60,9 @@ async def test_wait_of_an_actor_names_who_holds_what_it_asks(
         f"Held: GPU=0.75 by Target 'm1' (pid {pids[0]}), "
         f"GPU=0.25 by Target (pid {pids[1]})"
     )
-    assert told.startswith(f"Target asks GPU=1; all of GPU=1 is taken. {held}. It has")
+    assert told.startswith(
+        f"Target requests GPU=1; all of GPU=1 is taken. {held}. It has"
+    )
     assert held in runtime.explain(waiting)
     assert held in runtime.explain(Target.options(num_gpus=1))
 
@@ -71,18 +73,20 @@ async def test_wait_of_every_actor_is_told_once_however_many_wait_already(
     holder = Target.options(num_gpus=1, name="holder").remote()
     await holder.ping.remote()
     waiting = Target.options(num_gpus=1, name="m1").remote()
-    assert (await said.messages.get()).startswith("Target 'm1' asks GPU=1")
+    assert (await said.messages.get()).startswith("Target 'm1' requests GPU=1")
 
     second = Target.options(num_gpus=1, name="m2").remote()
     told = await said.messages.get()
-    assert told.startswith("Target 'm2' asks GPU=1; all of GPU=1 is taken. Held: GPU=1")
+    assert told.startswith(
+        "Target 'm2' requests GPU=1; all of GPU=1 is taken. Held: GPU=1"
+    )
     assert "by Target 'holder' (pid" in told
-    assert "Ahead of it in line: Target 'm1' (GPU=1). It has waited" in told
+    assert "Ahead of it in the queue: Target 'm1' (GPU=1). It has waited" in told
 
     unnamed = Target.options(num_gpus=1).remote()
     told = await said.messages.get()
     ids = {actor.name: actor.actor_id for actor in runtime.snapshot().actors}
-    assert f"in line for 0 s: Target {ids[None]}; runtime.explain()" in told
+    assert f"for 0 s: Target {ids[None]}; runtime.explain()" in told
     await Target.remote().ping.remote()  # long enough for what is due at once
     assert said.messages.empty()
     del waiting, second, unnamed
@@ -97,14 +101,14 @@ async def test_wait_of_a_group_and_inside_of_one_is_told(
 
     second = actorlib.placement_group([{"GPU": 1}], name="g2")
     told = await said.messages.get()
-    assert told.startswith("group 'g2' asks [GPU=1]")
+    assert told.startswith("group 'g2' requests [GPU=1]")
     assert "Held: GPU=1 by group 'g1'" in told
     assert "Held: GPU=1 by group 'g1'" in runtime.explain(second)
 
     member = Target.options(num_gpus=0.5, placement_group=group).remote()
     told = await said.messages.get()
     held = f"free there is bundle 0: GPU=0. Held: GPU=1 by Target (pid {pid})"
-    assert f"asks GPU=0.5 inside group 'g1'; {held}" in told
+    assert f"requests GPU=0.5 inside group 'g1'; {held}" in told
     del member
     for each in (second, group):
         await actorlib.remove_placement_group(each)
@@ -119,7 +123,7 @@ async def test_wait_of_a_function_is_told_if_none_of_it_runs(said: Said) -> None
     told = await said.messages.get()
 
     assert (
-        f"add asks CPU=1; all of CPU=2 is taken. Held: CPU=2 by Target (pid {pid})"
+        f"add requests CPU=1; all of CPU=2 is taken. Held: CPU=2 by Target (pid {pid})"
         in told
     )
     await actorlib.kill(holder)
@@ -167,6 +171,6 @@ async def test_wait_of_who_has_left_the_line_is_not_told(said: Said) -> None:
     ref.cancel()
     still = Target.options(num_cpus=1).remote()
 
-    assert (await said.messages.get()).startswith("Target asks CPU=1")
+    assert (await said.messages.get()).startswith("Target requests CPU=1")
     assert said.messages.empty()
     del still

@@ -322,7 +322,7 @@ class AbsentTier(Tier):
 def refused(label: str, asked: str, why: str) -> str:
     """Returns the message for a refused enforcement."""
     return (
-        f"{label} asks enforcement={asked!r}, which cannot be had: {why}. "
+        f"{label} requests enforcement={asked!r}, which cannot be had: {why}. "
         "enforcement='auto' takes what can be had"
     )
 

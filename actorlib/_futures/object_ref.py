@@ -748,7 +748,7 @@ def _future_mark(ref: ObjectRef[Any]) -> bool | None:
     return False if asyncio._get_running_loop() is ref.get_loop() else None  # noqa: SLF001  # loops read it
 
 
-def _add_done_callback(
+def _add_done_callback(  # noqa: D417  # a method
     self: ObjectRef[Any],
     fn: Callable[[Any], object],
     /,

@@ -134,8 +134,8 @@ def check_fit(label: str, amounts: Resources, spec: GroupSpec, index: int) -> No
         sizes = "; ".join(map(str, bundles))
         have = f"bundle {index} has" if index != ANY_BUNDLE else "its bundles have"
         raise ValueError(
-            f"{label} asks {amounts}, and in its placement group {have} {sizes}: ask "
-            "for less, or make the bundle larger"
+            f"{label} requests {amounts}, and in its placement group {have} {sizes}: "
+            "ask for less, or make the bundle larger"
         )
 
 

@@ -106,8 +106,8 @@ class ClusterNodes:
         of_model = f" of the type {model}" if model else ""
         there = "; ".join(sorted({_resources_of(node) for node in self._nodes}))
         return ActorUnschedulableError(
-            f"{label} asks {options.request}{of_model}; the machines of this cluster "
-            f"have {there}. Ask for less, add a machine, or wait for one: "
+            f"{label} requests {options.request}{of_model}; the machines of this "
+            f"cluster have {there}. Ask for less, add a machine, or wait for one: "
             "init(infeasible='wait')"
         )
 
@@ -187,7 +187,7 @@ class Explainer:
                 "that process knows its devices (get_gpu_ids())"
             )
         asks = (
-            f"asks {actor.requested}"
+            f"requests {actor.requested}"
             if actor.requested
             else "was created by another process"
         )
@@ -214,7 +214,7 @@ class Explainer:
             for machine in machines
             if all(machine.free.get(name, 0) >= amount for name, amount in amounts)
         ]
-        asks = f"{label} asks {options.request}"
+        asks = f"{label} requests {options.request}"
         if not fit:
             return f"{asks}; no machine has that {_LATELY}: {_listed(machines)}"
         return f"{asks}; Ray chooses among those that have it {_LATELY}: {_listed(fit)}"
@@ -238,8 +238,8 @@ class Explainer:
         asks = "; ".join(bundles.values())
         why = row["stats"].get("scheduling_state", "nothing")
         return (
-            f"{label} waits and asks {asks}, {row['strategy']} of machines. Ray says "
-            f"{why} of it; {_LATELY}: {self._free()}"
+            f"{label} waits and requests {asks}, {row['strategy']} of machines. Ray "
+            f"says {why} of it; {_LATELY}: {self._free()}"
         )
 
     def _free(self) -> str:

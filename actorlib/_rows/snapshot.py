@@ -477,7 +477,7 @@ class Snapshot:
             lines.append(f"  object store: {_of_store(self.object_store)}")
         lines += [f"  {row}" for row in some_of([*map(_line_of, self.actors)], 8)]
         if self.waiting:
-            lines.append(f"  {len(self.waiting)} in line:")
+            lines.append(f"  {len(self.waiting)} waiting:")
             lines += [f"    {row}" for row in some_of(self.waiting, 4)]
         if self.worker_groups:
             running = sum(group.running for group in self.worker_groups)
@@ -506,7 +506,7 @@ class Snapshot:
             some = rows[:_MOST_ROWS]
             return table(columns, some, left_out=left_out) if rows else None
 
-        waiting = Column[str]("in line", lambda row: clipped(row, _LONGEST))
+        waiting = Column[str]("waiting", lambda row: clipped(row, _LONGEST))
         tables = (
             table_of(_device_columns(), self.devices),
             table_of(_actor_columns(), self.actors),

@@ -187,7 +187,7 @@ class Admission:
             return f"{holders}{hint}"
         others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
         first = f"{ahead[0].label} ({ahead[0].described})"
-        return f"{holders}{hint}. Ahead of it in line: {first}{others}"
+        return f"{holders}{hint}. Ahead of it in the queue: {first}{others}"
 
     def _competes(self, earlier: LeaseRequest, request: LeaseRequest) -> bool:
         both = earlier.resources.amounts.keys() & request.resources.amounts.keys()

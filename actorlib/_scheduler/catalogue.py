@@ -113,8 +113,8 @@ class Catalogue:
         if len({device.parent is None for device in only}) > 1:
             # CUDA's mask contains one of the two, and ends where the other begins.
             raise ActorUnschedulableError(
-                f"{label} asks device={list(options.devices)!r}, whole cards and parts "
-                "of cards: one process can see only one of the two"
+                f"{label} requests device={list(options.devices)!r}, whole cards and "
+                "parts of cards: one process can see only one of the two"
             )
         if near is not None:
             near = frozenset(device for device in near if device.kind in kinds)
@@ -199,7 +199,7 @@ class Catalogue:
         ]
         if not unknown:
             return None
-        asks = f"{request.label} asks accelerator_type={unknown[0]!r}"
+        asks = f"{request.label} requests accelerator_type={unknown[0]!r}"
         counts = Counter(
             device.type
             for listed in self._devices.values()
@@ -253,7 +253,7 @@ class Catalogue:
         )
         hint = ": name it by its UUID or PCI address" if exact[1:] else ""
         raise ActorUnschedulableError(
-            f"{label} asks device={name!r}, which {fault}{hint}; there is {devices}"
+            f"{label} requests device={name!r}, which {fault}{hint}; there is {devices}"
         )
 
 
@@ -266,7 +266,7 @@ def _check_kinds(
 ) -> None:
     if kinds and requested and set(kinds).isdisjoint(requested):
         raise ActorUnschedulableError(
-            f"{label} asks accelerator_type={name!r}, a type of "
+            f"{label} requests accelerator_type={name!r}, a type of "
             f"{' and '.join(sorted(kinds))}, and {options.request}: ask for a number "
             "of the same kind"
         )

@@ -56,10 +56,12 @@ def refusal(ledger: Ledger, request: LeaseRequest) -> str:
         fault = ledger.pools[name].kind.fault(amount) if name in ledger.pools else ""
         if fault:
             text = format_amount(name, amount)
-            return f"{label} asks {text} of {name}, which is never granted: {fault}."
+            return (
+                f"{label} requests {text} of {name}, which is never granted: {fault}."
+            )
         if name in ledger.pools and amount <= amounts.get(name, 0):
             return (
-                f"{label} asks {format_named(name, amount)}; this machine has "
+                f"{label} requests {format_named(name, amount)}; this machine has "
                 f"{_inventory(ledger, name)}, but an actor gets devices of one vendor "
                 "only, and one part of a card unless it names them with device=. "
                 "Ask for less."
@@ -67,7 +69,7 @@ def refusal(ledger: Ledger, request: LeaseRequest) -> str:
     inventory = ", ".join(_inventory(ledger, name) for name in lacking)
     present = [name for name in lacking if name in OWN_KEYWORDS or name in amounts]
     unknown = {n: -(-lacking[n] // UNITS) for n in lacking if n not in present}
-    text = f"{label} asks {Resources(lacking)}; this machine has {inventory}."
+    text = f"{label} requests {Resources(lacking)}; this machine has {inventory}."
     text += _not_offered(ledger, lacking)
     if present:
         keywords = " and ".join(
@@ -81,7 +83,7 @@ def refusal(ledger: Ledger, request: LeaseRequest) -> str:
 
 def _memory_fault(ledger: Ledger, constraints: DeviceConstraints) -> str:
     """Explains why no GPU here has the requested bytes; empty if one has."""
-    asks = f"asks {format_named(GPU_MEMORY, constraints.gpu_memory)}"
+    asks = f"requests {format_named(GPU_MEMORY, constraints.gpu_memory)}"
     pool = ledger.pools.get(GPU.name)
     if pool is None or not pool.devices:
         return (
@@ -136,7 +138,7 @@ def _asks(request: LeaseRequest, lacking: Mapping[str, int] | None = None) -> st
     constraints = request.constraints
     if not request.is_of_type:
         constraints = replace(constraints, models=None)
-    return f"{request.label} asks {request.amounts_text}{_describe(constraints)}"
+    return f"{request.label} requests {request.amounts_text}{_describe(constraints)}"
 
 
 def held_by(
@@ -425,7 +427,7 @@ def group_refusal(ledger: Ledger, request: LeaseRequest) -> str | None:
         alone = DeviceConstraints(models=models, gpu_memory=nbytes)
         if nbytes and (fault := _memory_fault(ledger, alone)):
             return f"{label} can never be reserved: bundle {place} {fault}"
-    head = f"{label} asks {_list_bundles(bundles)}"
+    head = f"{label} requests {_list_bundles(bundles)}"
     if short:
         has = ", ".join(format_named(name, amounts.get(name, 0)) for name in short)
         return (
@@ -454,7 +456,7 @@ def group_shortage(ledger: Ledger, request: LeaseRequest) -> str:
         return refusal_text or label
     lacking = ledger.lacking(resources, constraints)
     if not lacking:
-        return f"{label} asks {_list_bundles(bundles)}, which is free"
+        return f"{label} requests {_list_bundles(bundles)}, which is free"
     unsure = "" if ledger.feasible(resources, constraints) else _UNSURE
     each: list[str] = []
     for name in lacking:
@@ -463,8 +465,8 @@ def group_shortage(ledger: Ledger, request: LeaseRequest) -> str:
         devices = f" ({pool.state()})" if pool is not None else ""
         each.append(f"{format_named(name, ledger.free(name))} of {total}{devices}")
     return (
-        f"{label} asks {_list_bundles(bundles)} with strategy {bundles.strategy}; free "
-        f"is {', '.join(each)}{unsure}"
+        f"{label} requests {_list_bundles(bundles)} with strategy {bundles.strategy}; "
+        f"free is {', '.join(each)}{unsure}"
     )
 
 
@@ -495,8 +497,8 @@ def member_shortage(
         and (mine := {n: a for n, a in member.lease.amounts.items() if n in requested})
     ]
     return (
-        f"{request.label} asks {request.amounts_text} inside {label}; free there is "
-        f"{listed(each, len(each))}{describe_holders(holders)}"
+        f"{request.label} requests {request.amounts_text} inside {label}; free there "
+        f"is {listed(each, len(each))}{describe_holders(holders)}"
     )
 
 
@@ -517,12 +519,13 @@ def member_refusal(label: str, request: LeaseRequest, leases: Sequence[Lease]) -
             len(shares),
         )
         return (
-            f"{request.label} asks {request.amounts_text} inside {label}, and {which} "
-            f"{verb} {parts or 'no GPU'}: ask for less, or make the bundle larger"
+            f"{request.label} requests {request.amounts_text} inside {label}, and "
+            f"{which} {verb} {parts or 'no GPU'}: ask for less, or make the bundle "
+            "larger"
         )
     return (
-        f"{request.label} asks {request.amounts_text} on devices that are not among "
-        f"those of {which} in {label}.{_why_unfit(request.constraints)} Ask for "
+        f"{request.label} requests {request.amounts_text} on devices that are not "
+        f"among those of {which} in {label}.{_why_unfit(request.constraints)} Ask for "
         "others, or for none"
     )
 

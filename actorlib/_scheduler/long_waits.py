@@ -128,7 +128,7 @@ class LongWaits:
 
 def _line(reason: str, names: Sequence[str]) -> str:
     subject = "They ask for the same, and have" if names[1:] else "It has"
-    line = f"{reason}. {subject} waited in line for {LONG:g} s"
+    line = f"{reason}. {subject} waited for {LONG:g} s"
     if not names[1:] and reason.startswith(f"{names[0]} "):
         return line
     return f"{line}: {listed(names, len(names))}"

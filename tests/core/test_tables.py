@@ -99,7 +99,7 @@ def test_snapshot_when_there_is_little_then_its_lines_say_all() -> None:
         "  free: CPU 4 of 4, GPU 1.5 of 2, memory 8 GiB of 16 GiB",
         "  free of devices: 0: 0.5",
         "  Model 'm1' (pid 801): alive on 0.5 of 0, 2 calls",
-        "  1 in line:",
+        "  1 waiting:",
         "    Model 'w': GPU=2>",
     ]
 

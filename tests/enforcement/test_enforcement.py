@@ -104,7 +104,7 @@ def test_actor_when_no_device_of_its_kind_can_have_it_then_it_is_refused() -> No
     enforcement, options = opened(NVIDIA, FOREIGN), asks(enforcement="mps")
 
     assert enforcement.refusal("Model", options, options.request) == (
-        "Model asks enforcement='mps', which cannot be had: there is no "
+        "Model requests enforcement='mps', which cannot be had: there is no "
         "nvidia-cuda-mps-control on PATH: it comes with NVIDIA's driver; "
         "GPU 1 is not an NVIDIA device. enforcement='auto' takes what can be had"
     )
@@ -126,7 +126,7 @@ def test_actor_when_it_asks_for_a_part_of_a_device_then_and_only_then_refused(
 
     said = opened(NVIDIA).refusal("Model", options, options.request) or ""
 
-    assert ("Model asks enforcement='mps', which cannot be had" in said) is is_part
+    assert ("Model requests enforcement='mps', which cannot be had" in said) is is_part
     assert bool(said) is is_part
 
 
@@ -163,8 +163,8 @@ def test_percentage_when_the_runtime_has_no_mps_then_refused_with_what_to_add() 
     said = opened(NVIDIA).refusal("Model", options, options.request)
 
     assert said == (
-        "Model asks mps_thread_percentage=50, a limit of MPS, and its enforcement is "
-        "'auto', as the runtime's is: add enforcement='mps'"
+        "Model requests mps_thread_percentage=50, a limit of MPS, and its enforcement "
+        "is 'auto', as the runtime's is: add enforcement='mps'"
     )
 
 

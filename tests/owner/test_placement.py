@@ -285,7 +285,7 @@ async def test_tier_when_surveyed_then_each_device_says_why_not() -> None:
 
     first, foreign, card = said.splitlines()
     assert first == (
-        "Model asks GPU=0.5 with enforcement='frameworks'; it would go to GPU 1"
+        "Model requests GPU=0.5 with enforcement='frameworks'; it would go to GPU 1"
     )
     assert foreign.endswith(
         "without enforcement='frameworks', as no framework is known that takes a limit "

@@ -329,7 +329,7 @@ class MixedMachine(RuleBasedStateMachine):
         assert lease.amounts["GPU"] == share.units
         assert (share.nbytes or 0) >= (options["gpu_memory"] or 0)
         text = shortage(self.machine.ledger, LeaseRequest("M", *demand))
-        assert text.startswith("M asks ")
+        assert text.startswith("M requests ")
         self.leases[id(lease)] = lease
         return lease
 

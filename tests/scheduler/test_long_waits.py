@@ -68,7 +68,7 @@ class Waits:
     def add(
         self,
         kind: str,
-        why: str | None = "A asks GPU=1",
+        why: str | None = "A requests GPU=1",
         name: str = "A",
         *,
         is_one_of_many: bool = False,
@@ -96,7 +96,7 @@ async def test_wait_when_two_ask_the_same_then_one_line_names_both(
     waits.loop.passes(100)
 
     assert waits.said == [
-        "A asks GPU=1. They ask for the same, and have waited in line for 5 s: A, B; "
+        "A requests GPU=1. They ask for the same, and have waited for 5 s: A, B; "
         "runtime.explain() and runtime.snapshot() say more"
     ]
 
@@ -109,7 +109,7 @@ async def test_wait_when_it_is_long_then_it_is_told_of_once(waits: Waits) -> Non
     waits.loop.passes(100)
 
     assert waits.said == [
-        "A asks GPU=1. It has waited in line for 5 s; runtime.explain() and "
+        "A requests GPU=1. It has waited for 5 s; runtime.explain() and "
         "runtime.snapshot() say more"
     ]
     assert waits.loop.due == []
@@ -118,7 +118,7 @@ async def test_wait_when_it_is_long_then_it_is_told_of_once(waits: Waits) -> Non
 async def test_wait_when_it_is_for_what_can_never_be_then_its_sentence_ends_once(
     waits: Waits,
 ) -> None:
-    waits.add("a", "A asks GPU=2; this machine has GPU=1. Lower num_gpus.")
+    waits.add("a", "A requests GPU=2; this machine has GPU=1. Lower num_gpus.")
 
     waits.loop.passes(2 * LONG)
 
@@ -138,7 +138,7 @@ async def test_wait_when_it_is_over_before_then_nothing_is_said(waits: Waits) ->
 async def test_wait_when_many_are_due_then_they_are_one_record(waits: Waits) -> None:
     for number in range(1000):
         waits.add("a", name=f"A {number}")
-    waits.add("b", "B asks CPU=1", "B 'b1'")
+    waits.add("b", "B requests CPU=1", "B 'b1'")
     waits.loop.passes(GATHERED)  # created one after the other
     waits.add("a", name="A 'a1'")
     assert len(waits.loop.due) == 1  # one timer for all
@@ -148,9 +148,9 @@ async def test_wait_when_many_are_due_then_they_are_one_record(waits: Waits) -> 
     named = ", ".join(f"A {number}" for number in range(LISTED))
     assert [said.partition(";")[0].splitlines() for said in waits.said] == [
         [
-            "A asks GPU=1. They ask for the same, and have waited in line for 5 s: "
+            "A requests GPU=1. They ask for the same, and have waited for 5 s: "
             f"{named} and {1001 - LISTED} more",
-            "B asks CPU=1. It has waited in line for 5 s: B 'b1'",
+            "B requests CPU=1. It has waited for 5 s: B 'b1'",
         ]
     ]
 
@@ -159,12 +159,14 @@ async def test_wait_when_many_ask_for_different_things_then_the_record_is_short(
     waits: Waits,
 ) -> None:
     for number in range(1000):
-        waits.add(f"a{number}", f"A asks GPU={number}", f"A {number}")
+        waits.add(f"a{number}", f"A requests GPU={number}", f"A {number}")
 
     waits.loop.passes(2 * LONG)
 
     [lines] = [said.splitlines() for said in waits.said]
-    assert lines[LISTED - 1].startswith(f"A asks GPU={LISTED - 1}. It has waited in")
+    assert lines[LISTED - 1].startswith(
+        f"A requests GPU={LISTED - 1}. It has waited for"
+    )
     named = ", ".join(f"A {number}" for number in range(LISTED, 2 * LISTED))
     assert lines[LISTED:] == [
         f"These have waited as long: {named} and {1000 - 2 * LISTED} more; "
@@ -174,12 +176,12 @@ async def test_wait_when_many_ask_for_different_things_then_the_record_is_short(
 
 async def test_wait_when_others_come_later_then_each_is_told_of(waits: Waits) -> None:
     for name in ("A 'a1'", "A 'a2'"):
-        waits.add("a", f"{name} asks GPU=1", name)
+        waits.add("a", f"{name} requests GPU=1", name)
         waits.loop.passes(2 * LONG)
 
     assert [said.partition(";")[0] for said in waits.said] == [
-        "A 'a1' asks GPU=1. It has waited in line for 5 s",
-        "A 'a2' asks GPU=1. It has waited in line for 5 s",
+        "A 'a1' requests GPU=1. It has waited for 5 s",
+        "A 'a2' requests GPU=1. It has waited for 5 s",
     ]
 
 
@@ -192,7 +194,7 @@ async def test_wait_when_it_is_one_of_many_then_nothing_more_is_said_meanwhile(
     waits.add("f", is_one_of_many=True)
     waits.loop.passes(2 * LONG)
     assert [said.partition(";")[0] for said in waits.said] == [
-        "A asks GPU=1. It has waited in line for 5 s"
+        "A requests GPU=1. It has waited for 5 s"
     ]
 
     first.cancel()

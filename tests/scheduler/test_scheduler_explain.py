@@ -41,7 +41,7 @@ def test_refusal_when_a_kind_never_gives_that_then_says_what_it_gives(
 
     asked = Resources.of({"X": units})
 
-    assert refusal(ledger, LeaseRequest("Model", asked)) == f"Model asks {fault}."
+    assert refusal(ledger, LeaseRequest("Model", asked)) == f"Model requests {fault}."
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_page_when_opened_then_rows_and_devices_and_the_line_appear(page: Page) 
     assert page.until("document.querySelectorAll('#rows tr').length === 3") is True
     text = page.until("document.querySelector('#line li').innerText")
     assert "late" in text
-    assert "asks GPU=2" in text
+    assert "requests GPU=2" in text
     assert page.until("document.querySelectorAll('.device').length") == 2
     held = page.until("document.querySelector('.bar').getAttribute('aria-label')")
     assert held.startswith("GPU 0: Model 'busy': 0.5; Model '<img")

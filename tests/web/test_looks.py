@@ -148,7 +148,7 @@ def test_look_at_a_runtime(golden: Golden) -> None:
     waits, restarts = actor(1, state="pending"), actor(2, state="restarting")
     inline, busy = actor(3, pid=7), actor(4)
     reasons = {
-        waits.actor_id: "Model 'm1' asks GPU=1",
+        waits.actor_id: "Model 'm1' requests GPU=1",
         restarts.actor_id: "Model 'm2' is restarting",
     }
     found = status(

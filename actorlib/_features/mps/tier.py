@@ -78,7 +78,7 @@ class Mps(Tier):
         if percentage is None or asked == self.word:
             return ""
         return (
-            f"{label} asks mps_thread_percentage={percentage}, a limit of MPS, and "
+            f"{label} requests mps_thread_percentage={percentage}, a limit of MPS, and "
             f"its enforcement is {asked!r}, as the runtime's is: add "
             "enforcement='mps'"
         )
@@ -120,7 +120,7 @@ class Mps(Tier):
         percentage = grant.options.mps_thread_percentage
         if percentage is not None and not grant.parts:
             raise ActorUnschedulableError(
-                f"{label} asks mps_thread_percentage={percentage}, and its "
+                f"{label} requests mps_thread_percentage={percentage}, and its "
                 "gpu_memory is a whole GPU here, which it has alone: leave "
                 "mps_thread_percentage out, or ask for less memory"
             )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Lease
 
 PendingLease: TypeAlias = "asyncio.Future[Lease]"
-"""A request in line: the lease, now or later."""
+"""A request in the queue: the lease, now or later."""
 
 
 @final
