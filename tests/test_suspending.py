@@ -140,7 +140,9 @@ async def test_suspend_when_done_then_others_have_the_share_and_resume_waits_for
     assert free(runtime) == 0
     held = first.note.remote("meanwhile")
     resumed = first.resume()
-    assert "is suspended, and waits to be resumed: Log asks" in runtime.explain(first)
+    assert "is suspended, and waits to be resumed: Log requests" in runtime.explain(
+        first
+    )
     assert "GPU=1 by Log" in runtime.explain(first)
 
     card.let_go(_pid(second))

@@ -759,7 +759,8 @@ def _add_done_callback(  # noqa: D417  # a method
 
     Args:
         fn: The callback. That of ``asyncio.wait()`` wakes a task of the running loop.
-        context: The context of the callback.
+        context: The context of the callback. Default: None, for a copy of the current
+            one.
     """
     if getattr(fn, "__module__", "") == "asyncio.tasks":
         running = asyncio._get_running_loop()  # noqa: SLF001  # as above
