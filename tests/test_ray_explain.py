@@ -97,7 +97,7 @@ async def test_explain_when_an_actor_waits_then_it_says_what_there_is(
     told = runtime.explain(waiting)
 
     assert told.startswith("Echo is ")
-    assert "asks far=3" in told
+    assert "requests far=3" in told
     assert "Ray does not report" in told
     assert "CPU=" in told
     assert "far=" in told
