@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import os
 import sys
 from dataclasses import replace
@@ -985,6 +986,11 @@ def run(main: Coroutine[Any, Any, T]) -> T:
                         # A signal handler of the program has raised in the loop.
                         runner.run(_cancelled(tasks))
     except BaseException as error:
+        if (
+            inspect.iscoroutine(main)
+            and inspect.getcoroutinestate(main) == inspect.CORO_CREATED
+        ):
+            main.close()  # there was no loop: do not warn that it was never awaited
         reason = error.__context__
         if isinstance(error, RuntimeError) and isinstance(reason, TemplateError):
             # Without threads the runner cannot end the loop's executor.

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import errno
 import gc
+import inspect
 import logging
 import operator
 import os
@@ -177,7 +178,7 @@ def test_run_when_uvloop_is_broken_then_it_says_what_to_do(
     coroutine = main()
     with pytest.raises(ImportError, match="ACTORLIB_UVLOOP=0"):
         actorlib.run(coroutine)
-    coroutine.close()
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
 
 
 # Calls, classes and options: what is written, and what the error says.

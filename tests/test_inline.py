@@ -351,6 +351,27 @@ asyncio.run(main())
 """
 
 
+@actorlib.remote
+def fail_at(place: Place) -> None:
+    place.stop_here()
+    raise BrokenPipeError("the owner is gone")
+
+
+async def test_call_when_it_fails_as_the_runtime_ends_then_asyncio_does_not_log_it(
+    stop: Stop, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(engine="inline", num_cpus=1):
+        engine: Any = find_engine()
+        ref = fail_at.options(max_retries=0).remote(stop.place)
+        await stop.reached()
+        engine.actor_table.pool.close("the runtime was shut down")
+        stop.release()
+        await asyncio.wait([ref])
+        del ref
+        gc.collect()
+    assert "never retrieved" not in caplog.text
+
+
 async def test_actor_when_left_behind_then_it_does_not_wait_for_others(
     stop: Stop, caplog: pytest.LogCaptureFixture
 ) -> None:

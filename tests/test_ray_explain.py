@@ -137,6 +137,8 @@ async def test_explain_when_given_a_group_then_it_says_where_its_bundles_are(
     await asyncio.gather(*map(actorlib.remove_placement_group, (first, second)))
 
     assert reserved.startswith("the placement group first is reserved: far=4 on ")
-    assert waiting.startswith("the placement group second waits and requests far=1, PACK")
+    assert waiting.startswith(
+        "the placement group second waits and requests far=1, PACK"
+    )
     assert "Ray says" in waiting
     assert "was removed" in runtime.explain(first)

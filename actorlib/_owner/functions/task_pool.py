@@ -10,11 +10,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from actorlib._futures.object_ref import ObjectRef
+from actorlib._futures.object_ref import ObjectRef, mark_seen
 from actorlib._owner.actors.exit_reason import ended_for
 from actorlib._owner.calls.call_table import CallTable
 from actorlib._owner.calls.response_target import (
     UnansweredCalls,
+    awaited,
     give_answer,
     give_error,
     retries_after,
@@ -169,7 +170,10 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
             if not target.done():  # give_answer(), inlined
                 load_result(target, frame[3])
         else:
+            ref = awaited(target) if self._closed_for else None
             give_answer(target, frame, self.references)
+            if ref is not None:
+                mark_seen(ref)  # as in _fail(): the end of the runtime may be its cause
         self._finish(task, worker)
 
     def settle_scalar(self, worker: TaskWorker, number: int, value: object) -> None:
