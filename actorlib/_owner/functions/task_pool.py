@@ -172,7 +172,7 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         else:
             ref = awaited(target) if self._closed_for else None
             give_answer(target, frame, self.references)
-            if ref is not None:
+            if isinstance(ref, ObjectRef):
                 mark_seen(ref)  # as in _fail(): the end of the runtime may be its cause
         self._finish(task, worker)
 
