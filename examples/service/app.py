@@ -98,12 +98,12 @@ async def answer_of(request: Request, ref: actorlib.ObjectRef[T]) -> T:
     disconnected = asyncio.create_task(disconnect())
     try:
         await asyncio.wait({disconnected, ref}, return_when=asyncio.FIRST_COMPLETED)
-        if not ref.done():
-            ref.cancel()
-            raise HTTPException(499, "the client has disconnected")
-        return await ref
+        if ref.done():
+            return await ref
+        raise HTTPException(499, "the client has disconnected")
     finally:
         disconnected.cancel()
+        ref.cancel()  # a call that is done is not affected
 
 
 @app.get("/predict")
