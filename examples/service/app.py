@@ -96,8 +96,9 @@ async def answer_of(request: Request, ref: actorlib.ObjectRef[T]) -> T:
             pass
 
     disconnected = asyncio.create_task(disconnect())
+    first: set[asyncio.Future[Any]] = {disconnected, ref}
     try:
-        await asyncio.wait({disconnected, ref}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         if ref.done():
             return await ref
         raise HTTPException(499, "the client has disconnected")
