@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from compileall import compile_dir
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -333,12 +334,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _root_of(place: str, stack: ExitStack) -> Path:
-    """A folder with the package of one side and the subjects of this checkout."""
+    """A folder with the package of one side and the subjects of this checkout.
+
+    The package is compiled. Otherwise, where ``PYTHONDONTWRITEBYTECODE`` is set, each
+    program of a commit would compile it again: 0.73 instead of 0.38 s for one actor.
+    """
     root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="compare-")))
     (root / "benchmarks").symlink_to(ROOT / "benchmarks")
     package = Path(place) / "actorlib"
     if package.is_dir():
         (root / "actorlib").symlink_to(package.resolve())
+        compile_dir(package, quiet=2)
         return root
     archive = subprocess.run(
         ["git", "-C", ROOT, "archive", "--format=tar", place, "actorlib"],
@@ -351,6 +357,7 @@ def _root_of(place: str, stack: ExitStack) -> Path:
             f"{archive.stderr.decode().strip()}"
         )
     subprocess.run(["tar", "-x", "-C", root], input=archive.stdout, check=True)
+    compile_dir(root / "actorlib", quiet=2)
     return root
 
 

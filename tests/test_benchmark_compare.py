@@ -144,6 +144,15 @@ def test_place_that_is_neither_folder_nor_commit_is_refused(tmp_path: Path) -> N
         _root_of(str(tmp_path), stack)
 
 
+def test_package_of_a_side_is_compiled(tmp_path: Path) -> None:
+    (tmp_path / "actorlib").mkdir()
+    (tmp_path / "actorlib" / "module.py").write_text("x = 1\n")
+
+    with ExitStack() as stack:
+        package = _root_of(str(tmp_path), stack) / "actorlib"
+        assert [*package.glob("__pycache__/module.*.pyc")]
+
+
 def test_compare_when_interrupted_then_the_complete_rounds_are_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
