@@ -291,7 +291,7 @@ async def test_kill_when_the_process_pauses_meanwhile_then_the_thread_has_time_t
     stop: Stop,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    grace = 0.5
+    grace = 2.0  # half of it has to be enough for 50 threads on a busy machine
     async with running(engine="inline", grace=grace):
         caller = Caller.options(max_concurrency=50).remote()
         refs = [caller.run.remote(stop.place.stop_here) for _ in range(50)]
