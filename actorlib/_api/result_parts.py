@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._futures.object_ref import IMMUTABLE, KeptValue, ObjectRef, ResultOwner
-from actorlib.exceptions import ActorDiedError, TaskError
+from actorlib.exceptions import TaskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -212,8 +212,6 @@ def _fill_parts(
             continue
         if error is not None:
             _fail_part(part, error)
-            if isinstance(error, ActorDiedError) and error.exit.cause == "asked":
-                part.exception()  # not logged, as for the whole result
         else:
             value = ref.result()[place]
             part.set_result(value, _kept_part(ref, place, value))
