@@ -59,9 +59,9 @@ class _RuntimeThread:
         try:
             self._thread.start()
         except RuntimeError as error:
-            from actorlib._base.start_errors import advice_on_start  # noqa: PLC0415  # rarely needed
+            from actorlib._base.start_errors import explain_start_error  # noqa: PLC0415  # rarely needed
 
-            message = f"the runtime cannot start: {error}: {advice_on_start(error)}"
+            message = f"the runtime cannot start: {explain_start_error(error)}"
             raise TemplateError(message) from error
         self._begun.wait()
 

@@ -22,6 +22,11 @@ _ADVICE = {
 }
 
 
+def explain_start_error(error: OSError | RuntimeError) -> str:
+    """Returns the text of an error of the operating system, with advice if any."""
+    return ": ".join(filter(None, (str(error), advice_on_start(error))))
+
+
 def advice_on_start(error: OSError | RuntimeError) -> str:
     """Returns what an error of the operating system means and what to do about it.
 

@@ -30,7 +30,7 @@ from actorlib._options.resources import format_bytes
 from actorlib._queries import processes
 from actorlib._rows.tables import some_of
 from actorlib.accelerators import families
-from actorlib.accelerators.fake_devices import VARIABLE
+from actorlib.accelerators.fake_devices import NOT_LOOKED_FOR, VARIABLE
 from actorlib.accelerators.nvidia_driver import may_have_nvml, scan_driver
 
 if TYPE_CHECKING:
@@ -223,10 +223,6 @@ def check_enforcement(host: Host) -> Iterator[Finding]:
             yield _warning(what, advice) if advice else _ok(what)
 
 
-_SIMULATED = f"{VARIABLE} is set"
-"""The end of the reason of the families that are not looked for."""
-
-
 def check_devices(host: Host) -> Iterator[Finding]:
     """Checks which accelerators are offered, and which are claimed."""
     advice = "actorlib devices tells all of it"
@@ -260,7 +256,7 @@ def check_devices(host: Host) -> Iterator[Finding]:
         for why, others in [*alike.items()][:_SHOWN]:
             what = f"{family.family}: not offered: {_list_names(others)}: {why}"
             yield _warning(what, advice)
-        if family.reason and not alike and not family.reason.endswith(_SIMULATED):
+        if family.reason and not alike and family.reason != NOT_LOOKED_FOR:
             state: State = "ok" if names else "warning"
             yield Finding(state, f"{family.family}: {family.reason}", advice)
     for who, its in claimed.items():

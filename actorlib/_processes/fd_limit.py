@@ -59,9 +59,9 @@ def start_error_reason(error: Exception) -> str:
     if not isinstance(error, OSError):
         return str(error)
     if error.errno not in _OUT_OF_FDS:
-        from actorlib._base.start_errors import advice_on_start  # noqa: PLC0415  # rarely needed
+        from actorlib._base.start_errors import explain_start_error  # noqa: PLC0415  # rarely needed
 
-        return ": ".join(filter(None, (str(error), advice_on_start(error))))
+        return explain_start_error(error)
     if error.errno == errno.ENFILE:
         return "this machine has as many files open as its kernel allows (fs.file-max)"
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

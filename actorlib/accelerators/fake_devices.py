@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Accelerator
 
 VARIABLE = "ACTORLIB_FAKE_DEVICES"
+NOT_LOOKED_FOR = f"not looked for, as {VARIABLE} is set"
+"""Why a family has no devices that none of the words asks for."""
 NONE = "none"
 _MOST = 1024
 """The most devices of one word."""
@@ -150,7 +152,6 @@ def fake_detections(
     for family in families:
         if family.family == "apple" and len(counts["apple"]) > 1:
             raise ValueError(f"{text!r}: a Mac has one GPU, so ask for one")
-    reason = f"not looked for, as {VARIABLE} is set"
     return tuple(
         replace(
             family.select(
@@ -160,7 +161,7 @@ def fake_detections(
                 ],
                 {},
             ),
-            reason="" if counts[family.family] else reason,
+            reason="" if counts[family.family] else NOT_LOOKED_FOR,
         )
         for family in families
     )

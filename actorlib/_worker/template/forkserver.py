@@ -363,10 +363,9 @@ class Template:
             try:
                 pid = self._fork(lambda: self._fork_worker(descriptors, worker))
             except OSError as error:
-                from actorlib._base.start_errors import advice_on_start  # noqa: PLC0415  # rarely needed
+                from actorlib._base.start_errors import explain_start_error  # noqa: PLC0415  # rarely needed
 
-                reasons = ("fork failed", str(error), advice_on_start(error))
-                error_text, pid = ": ".join(filter(None, reasons)), 0
+                error_text, pid = f"fork failed: {explain_start_error(error)}", 0
         for descriptor in descriptors:
             os.close(descriptor)
         if pid:
@@ -607,9 +606,9 @@ def main() -> None:
             shares_numpy=method == "share",
         ).run()
     except OSError as error:
-        from actorlib._base.start_errors import advice_on_start  # noqa: PLC0415  # rarely needed
+        from actorlib._base.start_errors import explain_start_error  # noqa: PLC0415  # rarely needed
 
-        reasons = ("actorlib: the template ends", str(error), advice_on_start(error))
-        print(": ".join(filter(None, reasons)), file=sys.stderr, flush=True)  # noqa: T201  # no log here
+        text = f"actorlib: the template ends: {explain_start_error(error)}"
+        print(text, file=sys.stderr, flush=True)  # noqa: T201  # no log here
         os._exit(1)
     os._exit(0)
