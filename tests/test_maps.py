@@ -683,7 +683,7 @@ async def test_map_when_cancelled_then_plain_calls_stop_and_every_wait_says_so()
     waiting.cancel()
     assert isinstance(await raised(waiting), TaskCancelledError)
     # The error of the first chunk ends the wait; the others are done a little later.
-    while repr(waiting) != "<MapResult, 3 of 3 chunks done>":
+    while repr(waiting) != "<MapResult, 3 of 3 chunks done>":  # noqa: ASYNC110  # no event
         await asyncio.sleep(0)
 
 
