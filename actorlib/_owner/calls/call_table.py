@@ -281,36 +281,73 @@ def with_states(
 ) -> Iterator[UnderWay]:
     """Yields the same calls, with the state running or queued for those in the worker.
 
-    No frame reports that a call begins. An actor begins calls in the order of their
-    arrival, as many as its limits allow, so the unanswered calls show which of them
-    run.
-
     Args:
         calls: Those of one actor, in the order in which they were sent.
         interface: The interface of the actor's class.
         options: The options of the actor, with its limits.
         is_busy: Whether it runs a call that is not among these.
     """
-    limits = options.limits(is_async=interface.is_async)
-    groups = interface.grouped()
-    running: Counter[str] = Counter()
-    if is_busy:
-        running[MAIN_THREAD] = 1
-    # By method and group: often all calls are of one method.
-    places_of: dict[tuple[str, str | None], list[tuple[str, int]]] = {}
+    running = RunningCalls(interface, options, is_busy=is_busy)
     for call in calls:
         if call.state != "sent":
             yield call
             continue
-        group = None if call.headers is None else call.headers.get("group")
-        places = places_of.get((call.method, group))
-        if places is None:
-            places = _places(call.method, group, interface, groups, limits)
-            places_of[call.method, group] = places
-        runs = all(running[place] < limit for place, limit in places)
-        if runs and not call.gives_way:
-            running.update(place for place, _ in places)
+        runs = running.add(call.method, call.headers, gives_way=call.gives_way)
         yield call._replace(state="running" if runs else "queued")
+
+
+class RunningCalls:
+    """Derives which of the unanswered calls in a worker run.
+
+    No frame reports that a call begins. An actor begins calls in the order of their
+    arrival, as many as its limits allow, so the unanswered calls show which of them
+    run.
+
+    Args:
+        interface: The interface of the actor's class.
+        options: The options of the actor, with its limits.
+        is_busy: Whether it runs a call that is not added.
+    """
+
+    def __init__(
+        self, interface: Interface, options: ActorOptions, *, is_busy: bool = False
+    ) -> None:
+        self._interface = interface
+        self._limits = options.limits(is_async=interface.is_async)
+        self._groups = interface.grouped()
+        self._counts: Counter[str] = Counter()
+        if is_busy:
+            self._counts[MAIN_THREAD] = 1
+        # By method and group: often all calls are of one method.
+        self._places: dict[tuple[str, str | None], list[tuple[str, int]]] = {}
+
+    def add(
+        self,
+        method: str,
+        headers: Mapping[str, Any] | None,
+        *,
+        gives_way: bool = False,
+    ) -> bool:
+        """Adds the next unanswered call; returns whether it runs.
+
+        Args:
+            method: The name of the method.
+            headers: The headers of the call.
+            gives_way: Whether others run beside it.
+        """
+        group = None if headers is None else headers.get("group")
+        places = self._places.get((method, group))
+        if places is None:
+            places = _places(method, group, self._interface, self._groups, self._limits)
+            self._places[method, group] = places
+        counts = self._counts
+        for place, limit in places:
+            if counts[place] >= limit:
+                return False
+        if not gives_way:
+            for place, _ in places:
+                counts[place] += 1
+        return True
 
 
 def _places(

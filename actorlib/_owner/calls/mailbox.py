@@ -12,6 +12,7 @@ which no call was finished, calls fail. Calls with unlimited retries always wait
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from actorlib._owner.calls.call_table import CallTable
@@ -278,6 +279,22 @@ class Mailbox(Generic[R]):
 
     def _is_sent(self, number: int) -> bool:
         return number in self.answerable and number not in self.waiting
+
+    def sent_calls(
+        self, most: int
+    ) -> list[tuple[int, R, str, Mapping[str, object] | None]]:
+        """Lists calls that were sent and have a recipient, of the oldest ``most``.
+
+        For each: its number, recipient, method and headers.
+        """
+        waiting = self.waiting
+        return [
+            (number, target, method, headers)
+            for number, (target, method, headers) in islice(
+                self.answerable.items(), most
+            )
+            if target is not None and number not in waiting
+        ]
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
         return self.calls.unanswered(most, self._describe)

@@ -17,14 +17,13 @@ import weakref
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._base.ids import LINKED
 from actorlib._futures.object_ref import IMMUTABLE, ObjectRef
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._loops.loop_thread import block
-from actorlib._owner.calls.call_table import with_states
+from actorlib._owner.calls.call_table import RunningCalls
 from actorlib._owner.calls.link_callers import LinkCallers
 from actorlib._owner.calls.mailbox import CallTerms, Mailbox, retries_of, terms_of
 from actorlib._owner.calls.response_target import (
@@ -305,7 +304,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
         for call in self._mailbox.unanswered(most):
-            if isinstance(call.target, StreamReader) and call.target.lags:
+            if _gives_way(call.target):
                 yield call._replace(gives_way=True)
             else:
                 yield call
@@ -321,19 +320,23 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
     def under_way(self) -> tuple[str, ...] | None:
         mailbox, record = self._mailbox, self._record
         over_link = None if self._callers is None else self._callers.ran
-        calls = (call for call in self.unanswered(_MOST_ASKED) if call.state == "sent")
+        sent = mailbox.sent_calls(_MOST_ASKED)
         if mailbox.begun is not None:
-            ran = [call.method for call in calls if mailbox.begun.runs(call.number)]
+            runs = mailbox.begun.runs
+            ran = [method for number, _, method, _ in sent if runs(number)]
         else:
             refused = self.channel.refused if self.channel is not None else 0
-            received = [*islice(calls, max(0, mailbox.under_way - refused))]
-            if len(received) > 1 or over_link is not None:  # a single call runs
-                is_busy = over_link is not None
-                states = with_states(
-                    received, record.interface, record.options, is_busy=is_busy
+            received = sent[: max(0, mailbox.under_way - refused)]
+            ran = [method for _, _, method, _ in received]
+            if len(ran) > 1 or over_link is not None:  # a single call runs
+                running = RunningCalls(
+                    record.interface, record.options, is_busy=over_link is not None
                 )
-                received = [call for call in states if call.state == "running"]
-            ran = [call.method for call in received]
+                ran = [
+                    method
+                    for _, target, method, headers in received
+                    if running.add(method, headers, gives_way=_gives_way(target))
+                ]
         if over_link is not None:
             ran.insert(0, over_link)
         if not ran and mailbox.has_dropped:
@@ -827,6 +830,11 @@ def give_item(
             cast("Any", target).item(frame)
     else:
         raise ProtocolError(f"an item of call {number}, which is not a stream")
+
+
+def _gives_way(target: ResponseTarget) -> bool:
+    """Whether other calls run beside it: a stream whose reader lags is paused."""
+    return isinstance(target, StreamReader) and target.lags
 
 
 def _is_stream(target: ResponseTarget | None) -> bool:
