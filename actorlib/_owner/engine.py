@@ -260,8 +260,12 @@ class LocalEngine(RuntimeEngine):
         if headers is not None or PROPAGATED:
             headers = headers_of(callee)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
-        if not (kwargs or self._lanes):  # the usual case: the other path is slower
-            payload = args if are_scalars(args) else encode_plain_call(args)
+        if not self._lanes:  # the usual case: the other path is slower
+            payload = (
+                args
+                if not kwargs and are_scalars(args)
+                else encode_plain_call(args, kwargs)
+            )
             if payload is not None:
                 supervisor.router.call(ref, callee.name, payload, headers)
                 return ref
@@ -277,7 +281,7 @@ class LocalEngine(RuntimeEngine):
         if not isinstance(callee, BoundMethod):
             return self._call_function_from_thread(callee, args, kwargs)
         supervisor = self._supervisors.get(callee.actor)
-        payload = None if kwargs else encode_plain_call(args)
+        payload = encode_plain_call(args, kwargs)
         if payload is None or supervisor is None or self._refuses:
             return self._call_for(
                 callee.actor, partial(self.call, callee, args, kwargs)
@@ -326,9 +330,11 @@ class LocalEngine(RuntimeEngine):
         headers = spec.headers
         if headers is not None or PROPAGATED:
             headers = headers_of(spec)
-        payload: bytes | tuple[object, ...] | None = None
-        if not kwargs:
-            payload = args if are_scalars(args) else encode_plain_call(args)
+        payload: bytes | tuple[object, ...] | None = (
+            args
+            if not kwargs and are_scalars(args)
+            else encode_plain_call(args, kwargs)
+        )
         if payload is not None:  # the usual case: the other path is slower
             result.bind(pool, pool.post(result, entry, None, payload, headers))
             return result
@@ -347,7 +353,7 @@ class LocalEngine(RuntimeEngine):
         if self._inherited_env:
             spec = self._inherited_env.of(spec)
         entry = None if self._refuses else self._pool.functions.entries.get(spec)
-        payload = None if kwargs else encode_plain_call(args)
+        payload = encode_plain_call(args, kwargs)
         if payload is None or entry is None:
             return self.portal.call(partial(self.call, spec, args, kwargs))
         headers = spec.headers
@@ -387,7 +393,7 @@ class LocalEngine(RuntimeEngine):
             router = supervisor.router
             reader = StreamReader.of(callee, self.loop, router)
             headers = headers_of(callee)
-            payload = None if kwargs or self._lanes else encode_plain_call(args)
+            payload = None if self._lanes else encode_plain_call(args, kwargs)
             if payload is not None:
                 router.call(reader, callee.name, payload, headers)
             else:

@@ -39,10 +39,11 @@ from actorlib._wire.serialization import (
     decode,
     encode,
     encode_array_call,
-    encode_call,
     encode_plain_call,
     join_plain_call,
     one_line,
+    pickle_call,
+    split_arguments,
     with_own_buffers,
 )
 from actorlib.exceptions import SerializationError, TaskCancelledError
@@ -226,11 +227,7 @@ def _load_parts(*parts: Any) -> object:
 def _fill_holes(
     arguments: object, places: Sequence[int | str], values: Sequence[object]
 ) -> tuple[list[object], dict[str, object]]:
-    args, kwargs = (
-        (cast("list[object]", arguments), {})
-        if isinstance(arguments, list)
-        else cast("tuple[Sequence[object], dict[str, object]]", arguments)
-    )
+    args, kwargs = split_arguments(arguments)
     filled, named = with_values(args, kwargs, places, values)
     return list(filled), named
 
@@ -283,23 +280,46 @@ def with_values(
 
 
 def encode_arguments(
+    engine: SendingEngine,
     where: object,
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
-    memory: SharedMemory,
-    borrowed: list[Any],
-) -> Payload:
-    """Encodes a call's arguments, as they are now.
+    *,
+    may_be_plain: bool = True,
+) -> tuple[Payload, list[CountedId]]:
+    """Encodes a call's arguments, as they are now; none of them is a ref itself.
 
-    ``where`` is the callee, for messages. If large arguments are put into shared
-    memory, the id of their block is appended to ``borrowed``.
+    Args:
+        engine: The engine that sends the call.
+        where: The callee: its ``str`` is for messages.
+        args: The positional arguments.
+        kwargs: The keyword arguments.
+        may_be_plain: False if ``encode_plain_call`` has refused them.
+
+    Returns:
+        The payload and its borrowed references.
+
+    Raises:
+        SerializationError: One cannot be sent; the message names it.
+        ObjectStoreFullError: There is no room, and they may not be sent another way.
     """
-    try:
-        payload = encode_call(args, kwargs)
-    except Exception as error:
-        named: list[tuple[int | str, object]] = [*enumerate(args), *kwargs.items()]
-        raise SerializationError(blame_argument(where, named, error)) from error
-    return with_own_buffers(share_payload(memory, payload, borrowed))
+    borrowed: list[CountedId] = []
+    # Plain values and arrays contain no references. Collecting these would be half of
+    # the cost of a call with a megabyte, apart from its copies.
+    payload: Payload | None = encode_plain_call(args, kwargs) if may_be_plain else None
+    if payload is None:
+        payload = encode_array_call(args, kwargs)
+    if payload is None:
+        with collecting_ids(engine) as borrowed:
+            try:
+                payload = pickle_call(args, kwargs)
+            except Exception as error:
+                named: list[tuple[int | str, object]] = [
+                    *enumerate(args),
+                    *kwargs.items(),
+                ]
+                raise SerializationError(blame_argument(where, named, error)) from error
+    return with_own_buffers(share_payload(engine.memory, payload, borrowed)), borrowed
 
 
 def encode_value(value: object) -> Payload:
@@ -308,25 +328,6 @@ def encode_value(value: object) -> Payload:
         return encode(value)
     except Exception as error:
         raise unsendable_error("the value", value, error) from error
-
-
-def share_arrays(
-    engine: SendingEngine, args: tuple[object, ...]
-) -> tuple[Payload, list[CountedId]] | None:
-    """Encodes arrays and long bytes among plain arguments.
-
-    The short way of ``Arguments``, for values that cannot contain a handle or a ref.
-    The counting of references would be half of the cost of a call with a megabyte,
-    apart from its copies.
-
-    Returns:
-        The payload and its borrowed references; None for all other arguments.
-    """
-    payload = encode_array_call(args)
-    if payload is None:
-        return None
-    borrowed: list[CountedId] = []
-    return with_own_buffers(share_payload(engine.memory, payload, borrowed)), borrowed
 
 
 class Arguments:
@@ -363,10 +364,7 @@ class Arguments:
         if plain is not None:
             self._payload = plain
             return
-        with collecting_ids(engine) as self.borrowed:
-            self._payload = encode_arguments(
-                where, args, kwargs, engine.memory, self.borrowed
-            )
+        self._payload, self.borrowed = encode_arguments(engine, where, args, kwargs)
 
     @property
     def are_ready(self) -> bool:

@@ -64,6 +64,9 @@ LARGE = 64 * 1024
 _PROTOCOL = 5
 _PICKLED = b"\x80\x05"  # in msgpack: an empty map, followed by other bytes
 _NO_ARGUMENTS = b"\x90"
+_NO_NAMES: Mapping[str, object] = types.MappingProxyType({})
+_POSITIONAL = ""
+"""The key of the positional arguments in a map of the keyword arguments."""
 _TORCH = "torch.storage"
 _OF_LIBRARIES: dict[type, Any] = {}
 """Reducers of arrays, once NumPy is loaded, and of tensors, once PyTorch is."""
@@ -104,13 +107,19 @@ def encode(value: object) -> Payload:
     return _pickle(value) if payload is None else payload
 
 
-def encode_plain_call(args: tuple[object, ...]) -> bytes | None:
-    """Encodes plain positional arguments of a call; None if they are not plain."""
+def encode_plain_call(
+    args: tuple[object, ...], kwargs: Mapping[str, object] = _NO_NAMES
+) -> bytes | None:
+    """Encodes plain arguments of a call; None if one of them is not plain."""
     for value in args:
         if type(value) not in _NUMBERS and not _is_plain(value):
             return None
+    if kwargs and not (
+        _POSITIONAL not in kwargs and all(map(_is_plain, kwargs.values()))
+    ):
+        return None
     try:
-        return _pack(args)
+        return _pack({_POSITIONAL: args, **kwargs} if kwargs else args)
     except _NOT_PLAIN:
         return None
 
@@ -138,22 +147,27 @@ def join_plain_call(args: Sequence[object], encoded: Mapping[int, object]) -> by
     return b"".join(parts)
 
 
-def encode_array_call(args: tuple[object, ...]) -> Payload | None:
+def encode_array_call(
+    args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> Payload | None:
     """Encodes arrays and long bytes among plain arguments; None for all others.
 
     They contain no handles or refs, so the caller has no references to collect.
     """
-    return _pack_arrays(args, are_arguments=True)
+    return None if kwargs else _pack_arrays(args, are_arguments=True)
+
+
+def pickle_call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Payload:
+    """Encodes arguments of a call that are neither plain nor arrays."""
+    return _pickle((tuple(_wrap_long_bytes(value) for value in args), dict(kwargs)))
 
 
 def encode_call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Payload:
     """Encodes a call's arguments, for ``decode_call``."""
-    if not kwargs:
-        plain = encode_plain_call(args)
-        payload = _pack_arrays(args, are_arguments=True) if plain is None else plain
-        if payload is not None:
-            return payload
-    return _pickle((tuple(_wrap_long_bytes(value) for value in args), dict(kwargs)))
+    payload: Payload | None = encode_plain_call(args, kwargs)
+    if payload is None:
+        payload = encode_array_call(args, kwargs)
+    return pickle_call(args, kwargs) if payload is None else payload
 
 
 def decode(payload: Payload) -> Any:
@@ -191,9 +205,16 @@ def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str
     """Decodes the positional and the keyword arguments of a call; see ``decode``."""
     if payload == _NO_ARGUMENTS:
         return (), {}
-    value = decode(payload)
+    return split_arguments(decode(payload))
+
+
+def split_arguments(value: Any) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
+    """Splits the decoded arguments of a call into positional and keyword arguments."""
     if type(value) is list:
         return cast("list[Any]", value), {}
+    if type(value) is dict:
+        kwargs = cast("dict[str, Any]", value)
+        return kwargs.pop(_POSITIONAL), kwargs
     return cast("tuple[tuple[Any, ...], dict[str, Any]]", value)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers.engine import FakeEngine
 from helpers.turns import next_turn
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from actorlib import ActorHandle, ObjectRef
@@ -19,11 +19,15 @@ from actorlib._options.interface import interface_of
 from actorlib._wire.arguments import (
     Arguments,
     call_when_done,
-    share_arrays,
+    encode_arguments,
     with_values,
     without_refs,
 )
-from actorlib._wire.serialization import decode_call, encode_plain_call
+from actorlib._wire.serialization import (
+    decode_call,
+    encode_array_call,
+    encode_plain_call,
+)
 from actorlib.exceptions import SerializationError
 
 if TYPE_CHECKING:
@@ -267,11 +271,11 @@ def test_arguments_when_they_go_the_short_way_then_they_are_what_the_long_way_gi
     args: list[Any],
 ) -> None:
     engine = FakeEngine(loop=immediate_loop())
-    shared = share_arrays(engine, tuple(args))
+    assume(encode_plain_call(tuple(args)) is None)
+    shared = encode_arguments(engine, "Model.ping", tuple(args), {}, may_be_plain=False)
     payload, loans = Arguments(engine, "Model.ping", tuple(args), {}).payload()
 
-    if shared is not None:
-        assert shared == (payload, loans or [])
+    assert shared == (payload, loans or [])
 
 
 async def test_arguments_when_something_may_hold_a_ref_then_there_is_no_short_way(
@@ -280,7 +284,8 @@ async def test_arguments_when_something_may_hold_a_ref_then_there_is_no_short_wa
     array, ref = np.zeros(_LONG), engine.new_ref()
     handle = handle_of(engine, b"actor")
 
-    assert share_arrays(engine, (array, b"x" * _LONG, 1, [2])) is not None
+    assert encode_array_call((array, b"x" * _LONG, 1, [2]), {}) is not None
     for other in (ref, handle, [ref], (array,), object()):
-        assert share_arrays(engine, (array, other)) is None
-    assert share_arrays(engine, (1, "plain")) is None
+        assert encode_array_call((array, other), {}) is None
+    assert encode_array_call((1, "plain"), {}) is None
+    assert encode_array_call((array,), {"name": 1}) is None

@@ -4,11 +4,16 @@ import threading
 from typing import cast
 
 import pytest
+from helpers.engine import FakeEngine
 
-from actorlib._shm.memory import SharedMemory
+from actorlib._futures.object_ref import immediate_loop
 from actorlib._wire.arguments import encode_arguments
 from actorlib._wire.errors import blame_argument
 from actorlib.exceptions import SerializationError
+
+
+def engine() -> FakeEngine:
+    return FakeEngine(loop=immediate_loop())
 
 
 class Stubborn:
@@ -46,7 +51,7 @@ def test_arguments_when_one_cannot_be_sent_then_the_error_names_it(
     args: tuple[object, ...], kwargs: dict[str, object], label: str
 ) -> None:
     with pytest.raises(SerializationError) as caught:
-        encode_arguments("Model.ping", args, kwargs, SharedMemory(), [])
+        encode_arguments(engine(), "Model.ping", args, kwargs)
 
     assert str(caught.value).startswith(label)
     assert "cannot be sent to another process" in str(caught.value)
@@ -78,7 +83,7 @@ def test_arguments_when_something_in_one_cannot_be_sent_then_the_error_says_wher
     value: object, path: str
 ) -> None:
     with pytest.raises(SerializationError) as caught:
-        encode_arguments("Model.ping", (value,), {}, SharedMemory(), [])
+        encode_arguments(engine(), "Model.ping", (value,), {})
 
     kind = type(value).__name__
     told = f"argument 1 of Model.ping, a {kind}, cannot be sent to another process: "
@@ -96,7 +101,7 @@ def test_arguments_when_one_is_vast_then_the_search_for_what_is_in_it_ends() -> 
 
     value = [Counted() for _ in range(5_000)]
     with pytest.raises(SerializationError, match="a list, cannot be sent"):
-        encode_arguments("Model.ping", ([*value, LOCK],), {}, SharedMemory(), [])
+        encode_arguments(engine(), "Model.ping", ([*value, LOCK],), {})
 
     assert Counted.tried < 3 * len(value)
 

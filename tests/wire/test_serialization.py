@@ -320,6 +320,22 @@ def test_long_bytes_when_all_arguments_are_plain_then_nothing_is_pickled(
     assert decode(encode(long)) == long
 
 
+def test_named_arguments_when_they_are_plain_then_nothing_is_pickled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serialization, "_pickle", None)
+
+    assert call_trip(1, [2], x=3, y={"a": b"b"}) == (
+        [1, [2]],
+        {"x": 3, "y": {"a": b"b"}},
+    )
+    assert call_trip(x=None) == ([], {"x": None})
+
+
+def test_named_argument_when_its_name_is_empty_then_it_arrives() -> None:
+    assert call_trip(1, **{"": 2, "x": 3}) == ([1], {"": 2, "x": 3})
+
+
 def test_long_bytes_when_at_least_large_then_outside_of_the_frame() -> None:
     are_outside = [isinstance(encode(bytes(size)), list) for size in SIZES]
 

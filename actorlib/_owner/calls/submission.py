@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 from actorlib._futures.object_ref import REFS
 from actorlib._owner.actors.actor_record import EncodedArguments
 from actorlib._owner.objects.refcount import OWNER
-from actorlib._wire.arguments import Arguments, Call, call_when_done, share_arrays
+from actorlib._wire.arguments import Arguments, Call, call_when_done, encode_arguments
 from actorlib._wire.codec import are_scalars
 from actorlib._wire.ordering import CallOrder
 
@@ -94,19 +94,23 @@ class CallSubmitter:
             SerializationError: An argument cannot be sent.
         """
         router = supervisor.router
+        has_refs = not (
+            REFS.isdisjoint(map(type, args))
+            and REFS.isdisjoint(map(type, kwargs.values()))
+        )
+        where = MethodLabel(supervisor.record, callee.name)
+        if not (has_refs or self.order):  # the usual case
+            payload, borrowed = encode_arguments(
+                self._engine, where, args, kwargs, may_be_plain=False
+            )
+            if borrowed:
+                self._references.arrived(borrowed, OWNER)
+            number = router.send(ref, callee.name, borrowed or None, payload, headers)
+            ref.bind(router, number)
+            return
         if not kwargs and _are_scalars_and_refs(args):
             self._send_unfilled(supervisor, ref, callee, args, headers)
             return
-        if not (kwargs or self.order):
-            shared = share_arrays(self._engine, args)
-            if shared is not None:
-                payload, blocks = shared
-                if blocks:
-                    self._references.arrived(blocks, OWNER)
-                number = router.send(ref, callee.name, blocks or None, payload, headers)
-                ref.bind(router, number)
-                return
-        where = MethodLabel(supervisor.record, callee.name)
         arguments = self.arguments(where, args, kwargs)
         if self.order or not arguments.are_ready:
             number = router.defer(ref, callee.name, headers)
@@ -120,8 +124,10 @@ class CallSubmitter:
             ref.bind(router, 0)
             ref.set_exception(encoded)
         else:
-            payload, borrowed = encoded
-            ref.bind(router, router.send(ref, callee.name, borrowed, payload, headers))
+            number = router.send(
+                ref, callee.name, encoded.borrowed, encoded.payload, headers
+            )
+            ref.bind(router, number)
 
     def _send_unfilled(
         self,

@@ -55,7 +55,7 @@ class ActorCalls:
         headers = self._headers_of(callee, parent_call)
         parent = 0 if parent_call is None else parent_call[0]
         sender = self._engine.sender
-        payload = None if kwargs else encode_plain_call(args)
+        payload = encode_plain_call(args, kwargs)
         if payload is not None:
             # The usual call, also a special case in the owner: it has no references
             # and no refs to wait for, so it needs no ``Call``.
