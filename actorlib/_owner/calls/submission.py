@@ -210,6 +210,10 @@ class CallSubmitter:
         self, pool: TaskPool, entry: CalledFunction, ref: Result, call: Call
     ) -> None:
         """Posts a call of a function when its arguments exist."""
+        if not call.arguments.refs:  # the usual case
+            payload, borrowed = call.arguments.payload()
+            ref.bind(pool, pool.post(ref, entry, borrowed, payload, call.headers))
+            return
         call.number = pool.defer(ref, entry.label, call.headers)
         ref.bind(pool, call.number)
         call_when_done(
