@@ -116,7 +116,9 @@ def load_result(
         if type(payload) is SharedPayload:
             payload.hold()  # first, so that the loaded value shares that view
         value = decode(payload)
-        kept_value = kept_with(value, payload, borrowed)
+        kept_value = None
+        if type(payload) is SharedPayload or type(value) not in IMMUTABLE:
+            kept_value = kept_with(value, payload, borrowed)
     except BaseException as error:  # noqa: BLE001  # loading runs the user's code
         fail_to_load(future, error)
     else:

@@ -597,6 +597,9 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         number = frame[1]
         sent = self._mailbox.answerable.get(number)
         target = None if sent is None else sent[0]
+        if type(target) is StreamReader and not frame[3]:  # the usual case
+            target.put(number, frame[2], frame[4], load_result)
+            return
         if target is None and frame[2] == 0 and self.channel is not None:
             # The cancellation came while the call went from its queue to its thread.
             self.channel.send((CANCEL, number))
@@ -817,12 +820,12 @@ def give_item(
     """
     _, number, index, borrowed, payload = frame
     if isinstance(target, StreamReader):
-        load = partial(load_result, borrowed=borrowed)
         if borrowed:
             with passing(references, borrowed, OWNER):
+                load = partial(load_result, borrowed=borrowed)
                 target.put(number, index, payload, load)
         else:
-            target.put(number, index, payload, load)
+            target.put(number, index, payload, load_result)
     elif target is None:
         give_answer(None, frame, references)
     elif _is_stream(target):
