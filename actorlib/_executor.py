@@ -319,7 +319,7 @@ class Executor(futures.Executor):
 
 _AHEAD = 16
 """Quick calls that are sent although no worker is free for them. They cannot be
-cancelled any more; without them each call costs a wait for the answer of another."""
+cancelled; without them each call costs a wait for the answer of another."""
 _CHECK_INTERVAL = 1.0
 """Seconds between two checks, during a shutdown, that the runtime goes on."""
 _QUICK = 0.02
