@@ -47,10 +47,12 @@ _OF_PROCESSES = re.compile(r"/proc/\d+/")
 
 
 @functools.cache
-def _expression(pattern: str) -> re.Pattern[str]:
-    """The pattern of a glob, in which a star stays in its folder."""
-    parts = (fnmatch.translate(part) for part in pattern.split("/"))
-    return re.compile("/".join(parts).replace(".*", "[^/]*").replace("\\Z", ""))
+def _matches(path: str, pattern: str) -> bool:
+    """Whether a path matches a pattern in which a star stays in its folder."""
+    parts, patterns = path.split("/"), pattern.split("/")
+    return len(parts) == len(patterns) and all(
+        map(fnmatch.fnmatchcase, parts, patterns)
+    )
 
 
 class _NoNames(HeldNames):
@@ -165,8 +167,7 @@ class RecordedHost(Host):
 
     def glob(self, pattern: str) -> list[str]:
         """The recorded files, devices, links and folders that match, sorted."""
-        expression = _expression(pattern)
-        return [path for path in self._paths if expression.fullmatch(path)]
+        return [path for path in self._paths if _matches(path, pattern)]
 
     @cached_property
     def _paths(self) -> list[str]:
