@@ -185,6 +185,7 @@ class Progress:
 
     Attributes:
         ready: Returns the number of results that were not taken.
+        note: Is shown behind the label.
     """
 
     def __init__(
@@ -201,6 +202,7 @@ class Progress:
         self._bars: Bars | None = None
         self._done = 0
         self.ready: Callable[[], int] = int
+        self.note = ""
         self._begun = self._drawn_at = self._clock()
         self._next = self._begun + PERIOD
         # At the end of the interpreter too, which may print an error after it.
@@ -212,7 +214,11 @@ class Progress:
         if now >= self._next:
             if self._bars is None:
                 self._bars = bars_of(self._label, self._total, self._begun, self._clock)
-            self._bars.update(self._bars.task_ids[0], completed=self._all_done())
+            self._bars.update(
+                self._bars.task_ids[0],
+                completed=self._all_done(),
+                description=f"{self._label} {self.note}".strip(),
+            )
             self._display.show(self._bars)
             self._drawn_at = now
             self._next = now + _TICK
