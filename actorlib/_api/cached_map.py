@@ -14,7 +14,6 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._api.cache_folder import MISSING, open_cache, read_entry, write_entry
@@ -25,6 +24,7 @@ from actorlib._loops.loop_thread import add_done_callback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import FunctionType
 
     from actorlib._api.map_calls import MapCall
     from actorlib._api.progress import Progress
@@ -70,9 +70,7 @@ class MapCache:
         OSError: The folder cannot be created, or is not writable.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], folder: object, version: object
-    ) -> None:
+    def __init__(self, function: FunctionType, folder: object, version: object) -> None:
         self.progress: Progress | None = None
         self._name = _qualified_name(function)
         self._version = _version_of(function, self._name, version)
@@ -222,18 +220,18 @@ class MapCache:
             )
 
 
-def _qualified_name(function: Callable[..., Any]) -> str:
+def _qualified_name(function: FunctionType) -> str:
     """Returns the name by which a function is found in the next run, too.
 
     The module of a script is the name of its file.
     """
-    name: str = getattr(function, "__qualname__", "<lambda>")
+    name = function.__qualname__
     if name.endswith("<lambda>"):
         raise TypeError(
             f"cache= identifies a function by its name, and {function!r} has none: "
             "write it with def"
         )
-    module: str = function.__module__
+    module = function.__module__
     if module == "__main__":
         main = sys.modules[module]
         spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
@@ -241,7 +239,7 @@ def _qualified_name(function: Callable[..., Any]) -> str:
     return f"{module}.{name}"
 
 
-def _version_of(function: Callable[..., Any], name: str, version: object) -> str:
+def _version_of(function: FunctionType, name: str, version: object) -> str:
     if version is not None:
         if isinstance(version, bool) or not isinstance(version, str | int):
             raise wrong_type("version takes a text or a whole number", version)
@@ -251,11 +249,6 @@ def _version_of(function: Callable[..., Any], name: str, version: object) -> str
                 f"version takes 1 to {_LONGEST_VERSION} characters, not {version!r}"
             )
         return text
-    if not isinstance(function, FunctionType):
-        raise TypeError(
-            f"cache= reads the code of a function, and {name} has none in Python: set "
-            "version=, and change it when its results change"
-        )
     try:
         return code_version(function)
     except NoKeyError as error:

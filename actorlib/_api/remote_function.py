@@ -29,6 +29,7 @@ from actorlib.exceptions import UnknownOptionError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
     from os import PathLike
+    from types import FunctionType
 
     from actorlib._api.cached_map import MapCache
     from actorlib._api.pipeline import (
@@ -291,7 +292,7 @@ class RemoteFunction(Generic[P, R]):
         """Returns the cache of a map; see Chunkable."""
         from actorlib._api.cached_map import MapCache  # noqa: PLC0415  # few use it
 
-        return MapCache(self.__wrapped__, folder, version)
+        return MapCache(cast("FunctionType", self.__wrapped__), folder, version)
 
     def _chunk_caller(
         self, width: int, *, stops: bool
