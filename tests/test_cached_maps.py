@@ -150,7 +150,7 @@ async def test_map_when_an_item_cannot_be_identified_then_the_error_names_the_pa
     assert first == [Setting(1), 1]
     assert str(second).startswith(
         "cache= cannot identify item 1 of the map: setting.rate['nets'][1] is of the "
-        "type builtins.object. An item may consist of None, bool,"
+        "type object. An item may consist of None, bool,"
     )
     assert ran() == [Setting(1)]
 

@@ -260,4 +260,5 @@ def _version_of(function: FunctionType, name: str, version: object) -> str:
 
 def _why(error: NoKeyError) -> str:
     kind = type(error.value)
-    return error.reason or f"is of the type {kind.__module__}.{kind.__qualname__}"
+    name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+    return error.reason or f"is of the type {name}"
