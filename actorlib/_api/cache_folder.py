@@ -19,7 +19,7 @@ import time
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, unquote
 
 from actorlib._base.validation import wrong_type
@@ -59,7 +59,7 @@ def open_cache(folder: object, function: str, version: str) -> Path:
         raise ValueError(
             "cache takes the path of a folder, for example 'runs/', not ''"
         )
-    place = Path(folder).expanduser().absolute()
+    place = Path(cast("str", folder)).expanduser().absolute()
     entries = place / _folder_name(function) / _folder_name(version)
     try:
         _make_folders(entries)
@@ -92,7 +92,7 @@ def read_entry(path: Path) -> Any:
     except OSError as error:
         return _unreadable(path, f"cannot be read ({error})")
     pickled, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
-    if _digest_of(pickled) != digest:
+    if _digest_of(pickled) != bytes(digest):
         return _unreadable(path, "is damaged or incomplete")
     try:
         return pickle.loads(pickled)

@@ -27,7 +27,8 @@ _SIZE = 20
 """Bytes of a digest."""
 _FORMAT = "1"
 """Changes with the canonical form, so that older entries are not found."""
-_PLAIN = (str, bytes, int, float, tuple, list, set, frozenset, dict)
+_BUILT_IN = {str, bytes, int, float, tuple, list, set, frozenset, dict}
+"""Types with a content of their own, which a dataclass may have besides its fields."""
 KINDS = (
     "None, bool, int, float, str, bytes, enums, paths, dates and times, tuples, lists, "
     "sets, dicts, dataclasses, and arrays and scalars of NumPy"
@@ -143,7 +144,7 @@ def _type_name(kind: type) -> bytes:
 
 
 def _enum(value: Enum, above: tuple[int, ...]) -> bytes:
-    name: str | None = value.name  # a combination of flags may have none
+    name = cast("str | None", value.name)  # a combination of flags may have none
     form = _value(value.value, above) if name is None else _text(name)
     return _digest("enum", _type_name(type(value)), form)
 
@@ -153,7 +154,7 @@ _TIMES = (datetime, date, time, timedelta, timezone, ZoneInfo)
 
 def _time(value: Any) -> bytes:
     """Returns the digest of a date, a time, a duration or a time zone."""
-    kind: type = type(value)
+    name: str = type(value).__name__
     zone: tzinfo | None = None
     if isinstance(value, timedelta):
         text = f"{value.days} {value.seconds} {value.microseconds}"
@@ -174,7 +175,7 @@ def _time(value: Any) -> bytes:
     if zone is not None and type(zone) not in _TIMES:
         raise NoKeyError(zone)
     zone_form = _digest("None") if zone is None else _time(zone)
-    return _digest("time", _text(kind.__name__), _text(text), zone_form)
+    return _digest("time", _text(name), _text(text), zone_form)
 
 
 def _array(numpy: Any, value: Any) -> bytes:
@@ -192,14 +193,15 @@ def _array(numpy: Any, value: Any) -> bytes:
     )
 
 
-def _container(value: Any, kind: type, above: tuple[int, ...]) -> bytes:
+def _container(value: Any, kind: type[Any], above: tuple[int, ...]) -> bytes:
     if id(value) in above:
         raise NoKeyError(value, "contains itself")
     above = (*above, id(value))
-    if dataclasses.is_dataclass(kind) and not issubclass(kind, _PLAIN):
+    has_fields_alone = _BUILT_IN.isdisjoint(kind.__mro__)
+    if has_fields_alone and dataclasses.is_dataclass(cast("object", kind)):
         return _members("dataclass", kind, _fields(value), above)
-    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        names = cast("Any", kind)._fields  # public, of named tuples
+    names: Iterable[str] | None = getattr(kind, "_fields", None)
+    if names is not None and tuple in kind.__mro__:
         return _members("named tuple", kind, zip(names, value, strict=True), above)
     if kind is tuple or kind is list:
         items = (_placed(each, f"[{i}]", above) for i, each in enumerate(value))
@@ -273,10 +275,11 @@ def _code(code: CodeType) -> bytes:
 def _constant(value: Any) -> bytes:
     if isinstance(value, CodeType):
         return _code(value)
-    if type(value) is tuple:
-        return _digest("tuple", *map(_constant, value))
-    if type(value) is frozenset:
-        return _digest("frozenset", *sorted(map(_constant, value)))
+    if isinstance(value, tuple | frozenset):
+        items = map(_constant, cast("Iterable[Any]", value))
+        if isinstance(value, tuple):
+            return _digest("tuple", *items)
+        return _digest("frozenset", *sorted(items))
     try:
         return _value(value, ())
     except NoKeyError:  # a complex number, an ellipsis, a slice
