@@ -144,7 +144,7 @@ class MapCache:
             return entry
         self._loaded += 1
         if self.progress is not None:
-            self.progress.note = f"({self._loaded} loaded)"
+            self.progress.loaded = self._loaded
         return _Loaded(value)
 
     def _key_of(self, args: tuple[object, ...], number: int) -> str:

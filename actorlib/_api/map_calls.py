@@ -40,7 +40,14 @@ class MapCall:
     """
 
     __slots__ = (
-        *("_outcomes", "_parts", "first", "keep", "number", "refs", "seconds", "size"),
+        "_outcomes",
+        "_parts",
+        "first",
+        "keep",
+        "number",
+        "refs",
+        "seconds",
+        "size",
     )
 
     def __init__(self, first: int | None, size: int = 1) -> None:

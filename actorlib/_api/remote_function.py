@@ -226,10 +226,11 @@ class RemoteFunction(Generic[P, R]):
             return_exceptions: The same as ``on_error="return"``. Default: False.
             cache: A folder that keeps results: each is written there as soon as its
                 call is done, and the next map loads it instead of making the call.
-                Errors are not kept, so failed items run again. If the folder does not
-                exist, it is created, only for this user. Its files are pickles, which
-                can run code when they are loaded: do not use a folder that other users
-                can write to. Default: None, which keeps nothing.
+                Errors are not kept, so failed items run again. A log record at the
+                level INFO, and ``progress``, say how many were loaded. If the folder
+                does not exist, it is created, only for this user. Its files are
+                pickles, which can run code when they are loaded: do not use a folder
+                that other users can write to. Default: None, which keeps nothing.
             version: A text or a number that belongs to the key of each result, besides
                 the name of the function and its arguments: change it when results
                 change. Default: None, for a digest of the function's compiled code and
