@@ -107,6 +107,7 @@ def _parser() -> RecordedParser:
         _kill,
         _stack,
         _trace,
+        _cache,
         _completion,
     ):
         command(commands.add_parser)
@@ -451,6 +452,35 @@ def _trace(add: Add) -> None:
     )
 
 
+def _cache(add: Add) -> None:
+    parser = _add_report(
+        add,
+        "cache.show",
+        "cache",
+        help="list or remove the results that function.map(cache=DIR) has kept",
+        description="Lists the results that function.map(cache=DIR) has kept in a "
+        "folder (ls), by function and version: their number and size, and when the "
+        "first and the last were written; or removes them, and lists what was removed "
+        "(rm). It does not ask: ls with the same options shows what rm removes. Other "
+        "files remain.",
+        epilog="examples: actorlib cache ls runs; actorlib cache rm runs --function "
+        "train --older-than 30",
+    )
+    parser.add_argument("what", choices=("ls", "rm"), help="list or remove")
+    parser.add_argument("folder", metavar="DIR", help="the folder")
+    parser.add_argument(
+        "--function",
+        metavar="NAME",
+        help="only those of this function: its name, or module.name",
+    )
+    parser.add_argument(
+        "--older-than",
+        type=_days,
+        metavar="DAYS",
+        help="only those that were written at least so many days ago",
+    )
+
+
 def _completion(add: Add) -> None:
     parser = _add_command(
         add,
@@ -542,6 +572,14 @@ def _interval(text: str) -> float:
         if 0.1 <= seconds <= 3600:
             return seconds
     raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0.1 to 3600")
+
+
+def _days(text: str) -> float:
+    with suppress(ValueError):
+        days = float(text)
+        if 0 <= days < float("inf"):
+            return days
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
 
 
 def _port(text: str) -> int:

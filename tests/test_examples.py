@@ -28,11 +28,11 @@ VARYING = {
     "two_models_one_gpu.py": r"Held: .*|\(0: .*?\)",
     "deadlines.py": r"(?<=pid )\d+",
     "pipeline.py": r"(?<=at most )\d+",
-    "sweep.py": rf"{NUMBERS}(?=\n|  | stopped)|(?<=\n) *\d+(?=  )|\d+(?= epochs of)",
+    "sweep.py": rf"{NUMBERS}|complete|pruned",
 }
 """What differs from run to run, as a pattern."""
-NEEDED = {"data_parallel.py": "torch"}
-"""What some examples import besides; the extra ``torch-test`` brings it."""
+NEEDED = {"data_parallel.py": "torch", "sweep.py": "optuna"}
+"""What some examples import besides: see the extras of the tests."""
 ALONE = {"data_parallel.py", "pipeline.py", "sweep.py"}
 """What takes long."""
 FIRST = {

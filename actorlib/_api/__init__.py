@@ -29,6 +29,9 @@ In reading order:
 * ``map_source``: reads the values of a map from iterables.
 * ``map_calls``: the calls of a map, until their results are taken.
 * ``map_window``: decides the order of results and the size of chunks.
+* ``cached_map``: the cache of a map: loads results of earlier runs, and keeps new ones.
+* ``cache_key``: computes the keys of cached results, from functions and arguments.
+* ``cache_folder``: the files of cached results.
 * ``recorded_calls``: combines the calls of a pool's function into chunks.
 * ``progress``: counts results, and shows that on a terminal or in a notebook.
 * ``notebook``: interrupts the calls that an interrupted cell waits for.

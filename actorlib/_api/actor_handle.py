@@ -136,6 +136,7 @@ class ActorMethod(Generic[P, R]):
         progress: bool | str = False,
         on_error: Literal["raise", "return"] = "raise",
         return_exceptions: bool = False,
+        cache: None = None,
     ) -> MapResult[Any]:
         """Calls the method for each item, with many calls in one frame.
 
@@ -160,6 +161,7 @@ class ActorMethod(Generic[P, R]):
                 a note that names its call. ``"return"`` makes all calls, and returns
                 each error in the place of its result. Default: ``"raise"``.
             return_exceptions: The same as ``on_error="return"``. Default: False.
+            cache: Only functions have it: see ``function.map``. Default: None.
 
         Returns:
             A batch: ``await`` it for the list of all results, or iterate over it.
@@ -189,6 +191,8 @@ class ActorMethod(Generic[P, R]):
 
         if not iterables:
             raise TypeError("map() takes an iterable for each argument: there is none")
+        if cache is not None:
+            self._map_cache(cache, None)
         checked = map_options(
             iterables,
             ordered=ordered,
@@ -199,6 +203,13 @@ class ActorMethod(Generic[P, R]):
         )
         call = self._chunk_caller(len(iterables), stops=not checked.returns_errors)
         return MapResult(iterables, call, checked)
+
+    def _map_cache(self, folder: object, _: object) -> NoReturn:
+        """Refuses to keep results; see ``Chunkable``."""
+        raise TypeError(
+            f"cache={folder!r} is for maps of functions: the result of "
+            f"{self._callee.method.name} also depends on the state of its actor"
+        )
 
     def _chunk_caller(
         self, width: int, *, stops: bool

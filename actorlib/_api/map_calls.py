@@ -12,7 +12,16 @@ from actorlib._api.waiting import Wakeup
 from actorlib._futures.object_ref import ObjectRef, mark_seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
+
+class _Known:
+    """The result of an item that needs no call."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
 
 
 class MapCall:
@@ -27,9 +36,19 @@ class MapCall:
         number: Its number in the window.
         refs: The refs of all parts.
         seconds: The time to make it, and after its answer the time of its items.
+        keep: Is called with the outcomes when they are first read, or None.
     """
 
-    __slots__ = ("_outcomes", "_parts", "first", "number", "refs", "seconds", "size")
+    __slots__ = (
+        "_outcomes",
+        "_parts",
+        "first",
+        "keep",
+        "number",
+        "refs",
+        "seconds",
+        "size",
+    )
 
     def __init__(self, first: int | None, size: int = 1) -> None:
         self.first = first
@@ -37,6 +56,7 @@ class MapCall:
         self.number = -1
         self.refs: list[ObjectRef[Any]] = []
         self.seconds = 0.0
+        self.keep: Callable[[list[Any]], None] | None = None
         self._parts: list[object] = []
         self._outcomes: list[Any] | None = None
 
@@ -67,6 +87,10 @@ class MapCall:
     def add_error(self, error: BaseException) -> None:
         self._parts.append(error)
 
+    def add_value(self, value: object) -> None:
+        """Adds the result of an item that needs no call."""
+        self._parts.append(_Known(value))
+
     def add(self, result: object) -> None:
         """Adds the result of a function for an item: a ref, or a list of refs."""
         if isinstance(result, ObjectRef):
@@ -86,6 +110,27 @@ class MapCall:
             )
         self.refs += cast("list[ObjectRef[Any]]", several)
         self._parts.append(several)
+
+    @property
+    def sent(self) -> int:
+        """The number of items that needed a call."""
+        return self.size - sum(type(part) is _Known for part in self._parts)
+
+    def spans(self) -> Iterator[tuple[ObjectRef[Any], int, int]]:
+        """Yields each ref, the place of its first item, and the size of its chunk.
+
+        The size is 0 for the call of a single item, whose result is not in a list.
+        """
+        place = 0
+        for part in self._parts:
+            if isinstance(part, tuple):
+                ref, size = cast("tuple[ObjectRef[Any], int]", part)
+                yield ref, place, size
+                place += size
+                continue
+            if isinstance(part, ObjectRef):
+                yield cast("ObjectRef[Any]", part), place, 0
+            place += 1
 
     @property
     def is_done(self) -> bool:
@@ -108,6 +153,8 @@ class MapCall:
         """
         if self._outcomes is None:
             self._outcomes = self._make_outcomes()
+            if self.keep is not None:
+                self.keep(self._outcomes)
         return self._outcomes
 
     def result(self) -> Any:
@@ -137,6 +184,8 @@ class MapCall:
                 outcomes.append(_together(cast("list[ObjectRef[Any]]", part)))
             elif isinstance(part, BaseException):
                 outcomes.append(Raised(part))
+            elif isinstance(part, _Known):
+                outcomes.append(part.value)
             else:
                 outcomes.append(outcome_of(cast("ObjectRef[Any]", part)))
             if not isinstance(part, tuple) and type(outcomes[-1]) is Raised:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from dataclasses import replace
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -37,8 +38,10 @@ from actorlib._futures.object_ref import mark_seen, release_if_unused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+    from os import PathLike
     from typing import TypeAlias
 
+    from actorlib._api.cached_map import MapCache
     from actorlib._api.progress import Progress
     from actorlib._futures.object_ref import ObjectRef
 
@@ -90,6 +93,8 @@ if TYPE_CHECKING:
         """The options of a map of a function, except those for errors."""
 
         backpressure_size: int
+        cache: str | PathLike[str] | None
+        version: str | int | None
 
     class PoolRaises(PoolKeywords, Raises, total=False):
         """The options of a map of a pool that raises errors."""
@@ -122,6 +127,7 @@ class MapOptions:
         returns_errors: Whether errors are returned in the place of results.
         yields_refs: Whether results are the refs of calls, all done, and no values.
         progress: Shows the number of results, or None.
+        cache: Loads and keeps results, or None.
     """
 
     is_ordered: bool = True
@@ -129,6 +135,7 @@ class MapOptions:
     returns_errors: bool = False
     yields_refs: bool = False
     progress: Progress | None = None
+    cache: MapCache | None = None
 
 
 def map_options(
@@ -196,6 +203,14 @@ class CallMaker(Protocol):
 
 class Chunkable(Protocol):
     """A method or a function that can be called for a chunk of items."""
+
+    def _map_cache(self, folder: object, version: object) -> MapCache:
+        """Returns the cache of a map; see ``function.map``.
+
+        Raises:
+            TypeError: It is a method, or cannot be identified.
+        """
+        ...
 
     def _chunk_caller(
         self, width: int, *, stops: bool
@@ -286,6 +301,8 @@ class MapResults(Results[T_co]):
     def _close(self) -> asyncio.Task[Any] | None:
         if self._progress is not None:
             self._progress.hide()
+        if self._options.cache is not None:
+            self._options.cache.report()
         return self._values.close()
 
     def _prepare_async(self) -> None:
@@ -381,8 +398,8 @@ class MapResults(Results[T_co]):
         self._calls.seconds = call.seconds
         if self._options.yields_refs and call.refs:
             outcomes = call.refs
-        if self._options.chunksize is None and call.seconds:
-            self._size = next_chunk_size(self._size, call.size, call.seconds)
+        if self._options.chunksize is None and call.seconds and call.sent:
+            self._size = next_chunk_size(self._size, call.sent, call.seconds)
         if self._options.returns_errors and call.size:
             outcomes = [
                 outcome.error if type(outcome) is Raised else outcome
@@ -423,6 +440,8 @@ def map_unordered(
     progress: bool | str = False,
     on_error: Literal["raise", "return"] = "raise",
     return_exceptions: bool = False,
+    cache: str | PathLike[str] | None = None,
+    version: str | int | None = None,
 ) -> Results[Any]:
     """Makes a call for each item; yields the results in the order of their completion.
 
@@ -442,10 +461,13 @@ def map_unordered(
         progress: Shows the number of results, as for ``as_completed``. Default: False.
         on_error: See ``function.map``. Default: ``"raise"``.
         return_exceptions: The same as ``on_error="return"``. Default: False.
+        cache: See ``function.map``; only for a remote function. Default: None.
+        version: See ``function.map``. Default: None.
 
     Raises:
         TypeError: An argument is of the wrong type.
         ValueError: An option is out of range.
+        OSError: ``cache`` cannot be created, or is not a writable folder.
 
     Example:
         >>> @actorlib.remote
@@ -466,7 +488,13 @@ def map_unordered(
         return_exceptions=return_exceptions,
     )
     return start_map(
-        "map_unordered()", fn, (items,), options, backpressure_size=backpressure_size
+        "map_unordered()",
+        fn,
+        (items,),
+        options,
+        backpressure_size=backpressure_size,
+        cache=cache,
+        version=version,
     )
 
 
@@ -477,12 +505,19 @@ def start_map(
     options: MapOptions,
     *,
     backpressure_size: int,
+    cache: object = None,
+    version: object = None,
 ) -> MapResults[Any]:
     """Maps a method or a function over iterables, one for each argument.
 
     ``where`` is the public function, for messages.
     """
     check_count("backpressure_size", backpressure_size, 1)
+    if version is not None and cache is None:
+        raise ValueError(
+            f"version={version!r} is a part of the keys of cached results: set cache=, "
+            "the folder for them, too"
+        )
     call = getattr(fn, "remote", fn)
     if not callable(call):
         raise wrong_type(
@@ -502,14 +537,39 @@ def start_map(
         def make(map_call: MapCall, args: tuple[object, ...]) -> None:
             map_call.add_items(call_chunk, args, source.width)
 
-    return MapResults(source, LimitedCalls(make, backpressure_size), options)
+    maker = LimitedCalls(make, backpressure_size)
+    if cache is not None:
+        kept = _cache_of(where, call, cache, version)
+        kept.progress = options.progress
+        options = replace(options, cache=kept)
+        maker = LimitedCalls(kept.only_missing(make, source.width), backpressure_size)
+    return MapResults(source, maker, options)
+
+
+def _cache_of(where: str, call: object, cache: object, version: object) -> MapCache:
+    owner = _owner_of(call)
+    if owner is None:
+        raise TypeError(
+            f"{where} has cache={cache!r} and calls {call!r}: cache is for a remote "
+            "function that is passed directly"
+        )
+    return owner._map_cache(cache, version)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # not for users
+
+
+def _owner_of(call: object) -> Chunkable | None:
+    """Returns the method or the function of a bound ``remote``, or None."""
+    owner: object = getattr(call, "__self__", None)
+    is_remote = getattr(call, "__name__", "") == "remote"
+    if is_remote and hasattr(owner, "_chunk_caller"):
+        return cast("Chunkable", owner)
+    return None
 
 
 def _chunk_caller_of(
     where: str, call: object, width: int
 ) -> Callable[[tuple[object, ...]], ObjectRef[Any]]:
-    owner = cast("Chunkable", getattr(call, "__self__", None))
-    if getattr(call, "__name__", "") != "remote" or not hasattr(owner, "_chunk_caller"):
+    owner = _owner_of(call)
+    if owner is None:
         raise TypeError(
             f"{where} calls {call!r} for one item at a time: chunksize is for a method "
             "of an actor or a remote function that is passed directly"

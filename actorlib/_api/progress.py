@@ -185,6 +185,8 @@ class Progress:
 
     Attributes:
         ready: Returns the number of results that were not taken.
+        loaded: The number of results of earlier runs. They are shown behind the label,
+            and are not counted, as the remaining time is estimated from the others.
     """
 
     def __init__(
@@ -201,6 +203,7 @@ class Progress:
         self._bars: Bars | None = None
         self._done = 0
         self.ready: Callable[[], int] = int
+        self.loaded = 0
         self._begun = self._drawn_at = self._clock()
         self._next = self._begun + PERIOD
         # At the end of the interpreter too, which may print an error after it.
@@ -213,6 +216,8 @@ class Progress:
             if self._bars is None:
                 self._bars = bars_of(self._label, self._total, self._begun, self._clock)
             self._bars.update(self._bars.task_ids[0], completed=self._all_done())
+            if self.loaded:
+                self._set_apart(self._bars)
             self._display.show(self._bars)
             self._drawn_at = now
             self._next = now + _TICK
@@ -227,8 +232,15 @@ class Progress:
         self._display.hide()
 
     def _all_done(self) -> int:
-        done = self._done + self.ready()
-        return done if self._total is None else min(done, self._total)
+        done = self._done + self.ready() - self.loaded
+        total = done if self._total is None else self._total - self.loaded
+        return max(0, min(done, total))
+
+    def _set_apart(self, bars: Bars) -> None:
+        """Shows how many results were loaded, apart from the others."""
+        label = f"{self._label} ({self.loaded} loaded)".strip()
+        total = None if self._total is None else max(0, self._total - self.loaded)
+        bars.update(bars.task_ids[0], description=label, total=total)
 
     def followed(self, steps: Steps[bool]) -> Steps[bool]:
         """Runs a wait for results, and draws the progress meanwhile.

@@ -28,7 +28,10 @@ from actorlib.exceptions import UnknownOptionError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+    from os import PathLike
+    from types import FunctionType
 
+    from actorlib._api.cached_map import MapCache
     from actorlib._api.pipeline import (
         Binary,
         MapKeywords,
@@ -192,6 +195,8 @@ class RemoteFunction(Generic[P, R]):
         progress: bool | str = False,
         on_error: Literal["raise", "return"] = "raise",
         return_exceptions: bool = False,
+        cache: str | PathLike[str] | None = None,
+        version: str | int | None = None,
     ) -> Results[Any]:
         """Calls the function for each item; yields the results in the order of items.
 
@@ -219,6 +224,20 @@ class RemoteFunction(Generic[P, R]):
                 with a note that names its item; the iteration may go on after it.
                 ``"return"`` yields the error as a value. Default: ``"raise"``.
             return_exceptions: The same as ``on_error="return"``. Default: False.
+            cache: A folder that keeps results: each is written there as soon as its
+                call is done, and the next map loads it instead of making the call.
+                Errors are not kept, so failed items run again. A log record at the
+                level INFO, and ``progress``, say how many were loaded. If the folder
+                does not exist, it is created, only for this user. Its files are
+                pickles, which can run code when they are loaded: do not use a folder
+                that other users can write to. Default: None, which keeps nothing.
+            version: A text or a number that belongs to the key of each result, besides
+                the name of the function and its arguments: change it when results
+                change. Default: None, for a digest of the function's compiled code and
+                of the variables of the function around it. This does not notice changed
+                globals and functions that it calls, other versions of libraries, and
+                changed data on disk; another minor version of Python makes all calls
+                again.
 
         Returns:
             An iterator for ``async for``, or, in plain methods of actors, for ``for``;
@@ -228,7 +247,13 @@ class RemoteFunction(Generic[P, R]):
             TypeError: The function does not take so many arguments, is a generator, or
                 an argument is of the wrong type.
             ValueError: An option is out of range.
+            OSError: ``cache`` cannot be created, or is not a writable folder.
             RuntimeError: No runtime is running in this process.
+
+        With ``cache``, a TypeError in the place of a result names a part of its item
+        that has no key, such as a model; that call is not made. An item may consist of
+        None, bool, int, float, str, bytes, enums, paths, dates and times, tuples,
+        lists, sets, dicts, dataclasses, and arrays and scalars of NumPy.
 
         Example:
             >>> @actorlib.remote
@@ -255,8 +280,20 @@ class RemoteFunction(Generic[P, R]):
             return_exceptions=return_exceptions,
         )
         return start_map(
-            "map()", self, iterables, options, backpressure_size=backpressure_size
+            "map()",
+            self,
+            iterables,
+            options,
+            backpressure_size=backpressure_size,
+            cache=cache,
+            version=version,
         )
+
+    def _map_cache(self, folder: object, version: object) -> MapCache:
+        """Returns the cache of a map; see Chunkable."""
+        from actorlib._api.cached_map import MapCache  # noqa: PLC0415  # few use it
+
+        return MapCache(cast("FunctionType", self.__wrapped__), folder, version)
 
     def _chunk_caller(
         self, width: int, *, stops: bool

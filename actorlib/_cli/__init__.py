@@ -31,4 +31,5 @@ In reading order:
 * ``choosing``: finds an actor by a word.
 * ``pages``: consoles, documents, times and short ids for all of these.
 * ``trace``: records the calls of a program and writes a trace.
+* ``cache``: lists and removes cached results of maps.
 """

@@ -1,8 +1,9 @@
 """Writes the scripts with which shells complete words of the command line.
 
-Words are in the script. Names of actors and processes of runtimes are asked for when
-they are needed, by ``actorlib completion actors`` and ``pids``. Pure: a script is made
-of what the parser says of itself.
+Words are in the script. Those for the arguments of a command are offered at every
+place. Names of actors and processes of runtimes are asked for when they are needed, by
+``actorlib completion actors`` and ``pids``. Pure: a script is made of what the parser
+says of itself.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ def bash(parser: Command) -> str:
         for flag, _, values in _list_value_flags(command)
     ]
     places = [
-        f"        {command.name}) {_bash_values(values)} ;;"
+        f"        {command.name}) {' '.join(map(_bash_values, command.places))} ;;"
         for command in parser.commands
-        for values in command.places[:1]
+        if command.places
     ]
     words = [
         f"        {_quote(command.name)}) _actorlib_add {' '.join(_flags(command))} ;;"
@@ -110,7 +111,7 @@ def _bash_values(values: Values) -> str:
     if values.words:
         return f"_actorlib_add {' '.join(map(_quote, values.words))};"
     if values.source == FILES:
-        return 'COMPREPLY=($(compgen -f -- "$cur"));'
+        return 'COMPREPLY+=($(compgen -f -- "$cur"));'
     return f"_actorlib_ask {values.source};" if values.source else ":;"
 
 
@@ -122,9 +123,9 @@ def zsh(parser: Command) -> str:
         for flag, _, values in _list_value_flags(command)
     ]
     places = [
-        f"      {command.name}) {_zsh_values(values)} ;;"
+        f"      {command.name}) {'; '.join(map(_zsh_values, command.places))} ;;"
         for command in parser.commands
-        for values in command.places[:1]
+        if command.places
     ]
     words = [
         f"    {_quote(command.name)}) described=({_zsh_options(command)}) ;;"
@@ -231,7 +232,7 @@ def fish(parser: Command) -> str:
         lines += [_fish_option(when, option) for option in command.options]
         lines += [
             f"complete -c actorlib -n {when} {_fish_values(values)}"
-            for values in command.places[:1]
+            for values in command.places
             if values != ((), "")
         ]
     return "\n".join([*lines, ""])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ACTORS = "actors"
 PIDS = "pids"
 FILES = "files"
-_SOURCES = {"ACTOR": ACTORS, "FILE": FILES, "PATH": FILES}
+_SOURCES = {"ACTOR": ACTORS, "DIR": FILES, "FILE": FILES, "PATH": FILES}
 
 
 class Values(NamedTuple):

@@ -350,6 +350,12 @@ def take_chunk(error: BaseException) -> PartialChunk | None:
     return chunk
 
 
+def chunk_of(error: BaseException) -> PartialChunk | None:
+    """Returns the chunk of an error, which keeps it; None if it was taken."""
+    chunk: PartialChunk | None = error.__dict__.get(_CHUNK)
+    return chunk
+
+
 class _SentChunk:
     """Pickles a partial chunk, with a separate payload for each error.
 

@@ -63,7 +63,7 @@ def test_commands_and_their_options_are_those_of_the_help(
 
     names = re.findall(r"^## actorlib (\w+)$", commands(), re.MULTILINE)
     assert (help_text.code, help_text.err) == (0, "")
-    assert len(names) == 14
+    assert len(names) == 15
     listed = re.findall(r"^    (\w+)", help_text.out, re.MULTILINE)
     assert sorted({*names} - {*listed}) == []
     golden.check("commands.txt", commands())

@@ -18,7 +18,8 @@ from actorlib.blocking.util.queue import Queue as BlockingQueue
 from actorlib.exceptions import ActorDiedError, DeadlineExceededError, Empty, Full
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
+    from pathlib import Path
 
     from helpers.callees import Callee
     from helpers.callers import Api
@@ -97,6 +98,26 @@ async def test_map_when_given_items_then_results_in_their_order(
     with pytest.raises(TypeError, match="can only concatenate") as caught:
         await values_of(adder.map([1, "x"], chunksize=2))
     assert caught.value.__notes__ == ["in call 1 of a map, counted from 0"]
+
+
+async def test_map_when_it_has_a_cache_then_the_next_one_makes_no_calls(
+    api: Api, tmp_path: Path
+) -> None:
+    def count(value: int) -> int:
+        with (tmp_path / "called").open("a") as file:
+            file.write(f"{value}\n")
+        return value + 1
+
+    counted: Any = actorlib.remote(count)
+
+    async def values(items: Iterable[int], **options: Any) -> list[int]:
+        results = counted.map(items, cache=tmp_path / "runs", version="1", **options)
+        return await api.items(results)
+
+    assert await values(range(4)) == [1, 2, 3, 4]
+    assert await values(range(6), chunksize=4) == [1, 2, 3, 4, 5, 6]
+    called = (tmp_path / "called").read_text().split()
+    assert sorted(called) == ["0", "1", "2", "3", "4", "5"]
 
 
 @OWN_ENGINES

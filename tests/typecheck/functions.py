@@ -6,6 +6,7 @@ every one of them, and no other line is.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_type
 
 import actorlib
@@ -114,6 +115,10 @@ async def use() -> None:
     assert_type(add.map([1], return_exceptions=True), Results[int | Exception])
     unordered = actorlib.map_unordered(add, [1], on_error="return", chunksize=2)
     assert_type(unordered, Results[int | Exception])
+    assert_type(add.map([1], cache="runs", version=2), Results[int])
+    kept = add.map([1], [2], cache=Path("runs"), version="2", on_error="return")
+    assert_type(kept, Results[int | Exception])
+    assert_type(actorlib.map_unordered(add, [1], cache="runs"), Results[int])
     wider: Results[int | str] = add.map([1])
     await wider
     unknown: RemoteFunction[..., int] = add
@@ -146,6 +151,7 @@ async def reject() -> None:
     add.map([1], chunk_size=2)  # rejected
     half.map([1])  # rejected
     add.map([1], on_error="ignore")  # rejected
+    add.map([1], cache=1)  # rejected
     labelled.map("a", [1], "b")  # rejected
     letters.map(["a"])  # rejected
     actorlib.map_unordered(add, 1)  # rejected

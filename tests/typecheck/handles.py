@@ -91,6 +91,7 @@ async def use(given: ActorHandle[Echo], box: ActorHandle[Box[int]]) -> None:
     assert_type(await model.add.options(timeout=1).remote(2), int)
     assert_type(await model.add.remote(model.add.remote(1)), int)  # a ref is its value
     assert_type(Model.remote(model.add.remote(1)), ActorHandle[Plain])
+    model.add.map([1], cache="runs")  # rejected
     model.add.remote("1")  # rejected
     model.add.remote()  # rejected
     model.nothing.remote()  # rejected

@@ -12,6 +12,7 @@ from actorlib._script_runtime import SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from os import PathLike
 
     from actorlib._api.actor_handle import ActorMethod
     from actorlib._api.remote_function import RemoteFunction
@@ -56,6 +57,8 @@ def map_unordered(
     progress: bool | str = False,
     on_error: Literal["raise", "return"] = "raise",
     return_exceptions: bool = False,
+    cache: str | PathLike[str] | None = None,
+    version: str | int | None = None,
 ) -> Results[T]:
     """Calls a function for each item; yields results in the order of their readiness.
 
@@ -70,10 +73,16 @@ def map_unordered(
         progress: See ``as_completed``.
         on_error: ``"return"`` yields errors in the places of results.
         return_exceptions: The same as ``on_error="return"``.
+        cache: See ``function.map``; not with ``yield_obj_refs``.
+        version: See ``function.map``.
     """
     del chunk_size
     SCRIPT.engine()
     check_bool("yield_obj_refs", yield_obj_refs)
+    if cache is not None and yield_obj_refs:
+        raise ValueError(
+            "cache and yield_obj_refs exclude each other: a cached result has no ref"
+        )
     options = map_options(
         (items,),
         ordered=ordered,
@@ -84,5 +93,11 @@ def map_unordered(
     )
     options = replace(options, yields_refs=yield_obj_refs)
     return start_map(
-        "map_unordered()", fn, (items,), options, backpressure_size=backpressure_size
+        "map_unordered()",
+        fn,
+        (items,),
+        options,
+        backpressure_size=backpressure_size,
+        cache=cache,
+        version=version,
     )
