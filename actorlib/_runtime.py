@@ -222,6 +222,19 @@ def check_name(name: str, engine: str) -> None:
     )
 
 
+def check_exclusive(engine: str) -> None:
+    """Makes sure that devices can belong to one program."""
+    if engine == "ray":
+        reason = "engine='ray' exclude each other: a cluster assigns its devices itself"
+    elif sys.platform != "linux":
+        reason = f"{sys.platform} exclude each other: programs need Linux to wait"
+    else:
+        return
+    raise UnsupportedOptionError(
+        f"init(devices='exclusive') and {reason}. devices='all' is the default"
+    )
+
+
 def watch_notebook() -> None:
     if "ipykernel" in sys.modules:
         from actorlib._api.notebook import watch_cells
@@ -297,6 +310,8 @@ class Runtime:
             check_page(options.dashboard, self._engine_name)
         if options.name is not None:
             check_name(options.name, self._engine_name)
+        if options.devices == "exclusive":
+            check_exclusive(self._engine_name)
         if self._engine_name == "inline":
             refuse_env(options.runtime_env)
         features.check(options, self._engine_name)

@@ -18,6 +18,7 @@ import fcntl
 import os
 import socket
 import stat
+import struct
 import sys
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _BACKLOG = 16
+_CREDENTIALS = struct.Struct("iII")
 _LISTENS = "00010000"
 """The flags of a listening socket (``__SO_ACCEPTCON``) in proc_net(5)."""
 
@@ -65,15 +67,18 @@ class NamedSockets(ABC):
 class AbstractSockets(NamedSockets):
     """Sockets that have abstract addresses of Linux."""
 
-    def __init__(self, kind: str, table: str = "/proc/net/unix") -> None:
+    def __init__(
+        self, kind: str, table: str = "/proc/net/unix", backlog: int = _BACKLOG
+    ) -> None:
         super().__init__(kind)
         self._table = table
+        self._backlog = backlog
 
     def place(self, name: str, uid: int | None = None) -> str:
         return f"\0{self._kind}{os.geteuid() if uid is None else uid}/{name}"
 
     def listen(self, name: str) -> tuple[socket.socket, Callable[[], None]]:
-        return _listen_at(self.place(name)), _nothing
+        return _listen_at(self.place(name), self._backlog), _nothing
 
     def listed(self) -> list[tuple[int, str]]:
         try:
@@ -156,12 +161,36 @@ def close_listener(sock: socket.socket) -> None:
     sock.close()
 
 
-def _listen_at(place: str) -> socket.socket:
+def peer_uid(sock: socket.socket) -> int | None:
+    """Returns the user at the other end of a connection, or None if unknown.
+
+    The kernel records it when a process connects or begins to listen.
+    """
+    credentials = _peer_credentials(sock)
+    return None if credentials is None else credentials[1]
+
+
+def peer_pid(sock: socket.socket) -> int:
+    """Returns the process at the other end of a connection, or 0 if unknown."""
+    credentials = _peer_credentials(sock)
+    return 0 if credentials is None else credentials[0]
+
+
+def _peer_credentials(sock: socket.socket) -> tuple[int, int, int] | None:
+    option: int | None = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return None
+    data = sock.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
+    pid, uid, gid = _CREDENTIALS.unpack(data)
+    return pid, uid, gid
+
+
+def _listen_at(place: str, backlog: int = _BACKLOG) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.setblocking(True)  # noqa: FBT003  # whatever the default timeout is
         sock.bind(place)
-        sock.listen(_BACKLOG)
+        sock.listen(backlog)
     except BaseException as error:
         sock.close()
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:

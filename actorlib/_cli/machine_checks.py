@@ -30,13 +30,14 @@ from actorlib._options.resources import format_bytes
 from actorlib._queries import processes
 from actorlib._rows.tables import some_of
 from actorlib.accelerators import families
+from actorlib.accelerators.device_users import DeviceUsers
 from actorlib.accelerators.fake_devices import NOT_LOOKED_FOR, VARIABLE
 from actorlib.accelerators.nvidia_driver import may_have_nvml, scan_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from actorlib.accelerators import Host
+    from actorlib.accelerators import Device, Host
 
 State = Literal["ok", "warning", "problem"]
 
@@ -262,6 +263,23 @@ def check_devices(host: Host) -> Iterator[Finding]:
     for who, its in claimed.items():
         yield _warning(
             f"{who} has {_list_names(its)}", "init(devices='free') leaves it those"
+        )
+    yield from _list_users(
+        DeviceUsers(host), [d for family in summary for d in family.devices]
+    )
+
+
+def _list_users(users: DeviceUsers, devices: Sequence[Device]) -> Iterator[Finding]:
+    names = {users.card(device): f"{device.kind} {device.id}" for device in devices}
+    used: dict[tuple[str, bool], list[str]] = {}
+    for card, programs in users.others(names).items():
+        for program, is_exclusive in programs:
+            used.setdefault((str(program), is_exclusive), []).append(names[card])
+    for (who, is_exclusive), its in used.items():
+        alone = " with devices='exclusive'" if is_exclusive else ""
+        yield _warning(
+            f"{who} has placed something on {_list_names(its)}{alone}",
+            "Programs with devices='exclusive' wait until it has released them",
         )
 
 

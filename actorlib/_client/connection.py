@@ -8,9 +8,9 @@ import sys
 import time
 from typing import NamedTuple
 
-from actorlib._base.named_sockets import named_sockets
+from actorlib._base.named_sockets import named_sockets, peer_pid, peer_uid
 from actorlib._base.validation import closest_names
-from actorlib._queries.addresses import RUNTIMES, peer_pid, peer_uid
+from actorlib._queries.addresses import RUNTIMES
 from actorlib._queries.attach_server import ATTACH, LONGEST_PROGRAM, python_version
 from actorlib._queries.client import named_process
 from actorlib._queries.protocol import (

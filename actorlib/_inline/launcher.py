@@ -53,7 +53,7 @@ from actorlib._worker.executors.group_loops import close
 from actorlib._worker.startup import ExecutorThreads, read_start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._worker.startup import Start
@@ -106,6 +106,9 @@ class InlineLauncher:
         self._workers.add(worker)
         worker.start()
         return worker
+
+    def keep_open(self, descriptors: Sequence[int]) -> None:
+        """Does nothing: the workers end with this process; see Launcher."""
 
     def show_output(self) -> None:
         """Does nothing: the output is the program's own; see Launcher."""

@@ -40,7 +40,7 @@ class RuntimeKeywords(TypedDict, total=False):
     memory: float | str | None
     memory_threshold: float | None
     resources: Mapping[str, int] | None
-    devices: Literal["all", "free"]
+    devices: Literal["all", "free", "exclusive"]
     enforcement: EnforcementWord
     preload: Sequence[str] | None
     start_method: Literal["template", "spawn"] | None
@@ -155,9 +155,16 @@ class RuntimeOptions(Options):
             newest first. 1 turns this off. Linux only. Default: None, which is 0.95.
         resources: Devices of other kinds, such as ``{"TPU": 4}``, and custom resources,
             by name, as whole numbers. Default: None, for the physical devices.
-        devices: The physical devices that the runtime uses: ``"free"`` for those that
-            no other runtime of this user has; ``"all"`` for all, and the log names the
-            other runtimes that have them. Default: ``"all"``.
+        devices: What the runtime does about devices of other programs of this user.
+            With ``"all"``, it grants all devices. When it begins to use one on which
+            another program has placed something, the log names that program, once. With
+            ``"free"``, it grants only the devices that no other runtime has when it
+            starts. With ``"exclusive"``, it grants all, and a device belongs to one
+            program from the first grant until the last lease on it has ended: actors
+            wait until no other program uses the device. Programs with ``"all"`` and
+            ``"free"`` do not wait.
+            Only ``"exclusive"`` includes logical devices. It needs Linux, and is
+            refused on Ray. Default: ``"all"``.
         enforcement: What keeps an actor to its share, if that is less than a whole
             device. With ``"frameworks"``, PyTorch, JAX, TensorFlow and CuPy are set to
             use no more memory. With ``"watchdog"``, actorlib also measures the memory
@@ -251,7 +258,7 @@ class RuntimeOptions(Options):
     memory: float | str | None = None
     memory_threshold: float | None = option(_check_fraction, default=None)
     resources: Mapping[str, int] | None = None
-    devices: Literal["all", "free"] = choice(default="all")
+    devices: Literal["all", "free", "exclusive"] = choice(default="all")
     enforcement: EnforcementWord = choice(default="auto")
     preload: Sequence[str] | None = option(checked_modules, default=None)
     start_method: Literal["template", "spawn"] | None = choice(default=None)

@@ -7,7 +7,7 @@ import hashlib
 import platform
 import sys
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from actorlib._owner.actors.gangs import Gangs, Member
     from actorlib._owner.actors.worker_session import SessionTable
     from actorlib._owner.calls.router import WorkerRoute
+    from actorlib._owner.device_use import ExclusiveUse, SharedUse
     from actorlib._owner.objects.shared_memory import ObjectStore
     from actorlib._processes.launcher import Launcher, WorkerProcess
     from actorlib.accelerators import Device
@@ -79,6 +80,7 @@ class LocalNode:
         launcher: Starts workers.
         claims: Claims the devices for other programs to see.
         enforcement: Enforces shares of the devices.
+        use: The use of devices among other programs; None if there are no others.
 
     Attributes:
         host: As given.
@@ -93,7 +95,9 @@ class LocalNode:
         launcher: Launcher,
         claims: DeviceClaims,
         enforcement: Enforcement,
+        use: SharedUse | ExclusiveUse | None = None,
     ) -> None:
+        self.use = use
         self.inventory = inventory
         self.capacity = capacity
         self.enforcement = enforcement
@@ -148,8 +152,10 @@ class LocalNode:
             claims.release()
             await launcher.aclose()
             raise
-        enforcement.watch(asyncio.get_running_loop())
-        return cls(host, grantable, capacity, launcher, claims, enforcement)
+        loop = asyncio.get_running_loop()
+        enforcement.watch(loop)
+        use = _device_use(host, grantable, options, launcher, loop)
+        return cls(host, grantable, capacity, launcher, claims, enforcement, use)
 
     @property
     def is_shared(self) -> bool:
@@ -335,16 +341,22 @@ class LocalNode:
         def wait_for_all() -> None:
             wait()
             remove_rest()
-            self._claims.release()
+            self._release_devices()
 
         return wait_for_all
+
+    def _release_devices(self) -> None:
+        with ExitStack() as steps:
+            if self.use is not None:
+                steps.callback(self.use.close)
+            steps.callback(self._claims.release)
 
     async def aclose(self) -> None:
         """Ends all processes, the enforcement and the claims."""
         # The last one first, each even if others raise. The devices are not free until
         # the workers have ended.
         async with AsyncExitStack() as steps:
-            steps.callback(self._claims.release)
+            steps.callback(self._release_devices)
             steps.push_async_callback(self.enforcement.aclose)
             steps.push_async_callback(self._launcher.aclose)
 
@@ -644,15 +656,30 @@ def _inventory(host: Host, claims: DeviceClaims, options: RuntimeOptions) -> Inv
             )
         return grantable
     grantable = inventory(detections, declared, mask_form=form, device_memory=memory)
-    physical = _physical(grantable)
-    claims.claim(physical)
-    if shared := claims.claimants(physical):
-        warn(
-            "other runtimes of this user have devices that this one may grant, too: "
-            "%s. To use only free devices, call init(devices='free')",
-            describe_claims(shared),
-        )
+    claims.claim(_physical(grantable))
     return grantable
+
+
+def _device_use(
+    host: Host,
+    grantable: Inventory,
+    options: RuntimeOptions,
+    launcher: Launcher,
+    loop: asyncio.AbstractEventLoop,
+) -> SharedUse | ExclusiveUse | None:
+    """Creates the use of devices; None if no other program can have them."""
+    is_exclusive = options.devices == "exclusive"
+    if not (is_exclusive or _physical(grantable)):
+        return None
+    from actorlib._owner.device_use import ExclusiveUse, SharedUse  # noqa: PLC0415  # not on every machine
+    from actorlib.accelerators.device_users import DeviceUsers  # noqa: PLC0415  # the same
+
+    users = DeviceUsers(host)
+    if users.sockets is None:
+        return None
+    if is_exclusive:
+        return ExclusiveUse(users, users.sockets, loop, launcher.keep_open)
+    return SharedUse(users, loop, launcher.keep_open)
 
 
 def _physical(grantable: Inventory) -> list[Device]:

@@ -33,6 +33,7 @@ from actorlib._base.log import warn
 from actorlib._base.process_stat import read_stat
 from actorlib._loops.fork_copies import close_in_forks
 from actorlib._processes.fd_limit import FdLimit, start_error_reason
+from actorlib._processes.kept_descriptors import KeptDescriptors
 from actorlib._processes.launcher import ProcessExit
 from actorlib._processes.template_process import (
     FORKING,
@@ -152,6 +153,7 @@ class TemplateLauncher:
         self._process: subprocess.Popen[bytes] | None = begun and begun.process
         self._sock: socket.socket | None = None
         self._begun: socket.socket | None = begun and begun.sock
+        self._kept: KeptDescriptors | None = begun and begun.kept
         self._channel: AsyncChannel | None = None
         self._preloaded: asyncio.Future[None] | None = None
         self._restarting: asyncio.Task[None] | None = None
@@ -184,14 +186,13 @@ class TemplateLauncher:
             self._listen(begun)
             return
         try:
+            kept = self._kept = self._kept or KeptDescriptors()
             ours, theirs = socket.socketpair()
         except OSError as error:
             message = f"the template cannot be started: {start_error_reason(error)}"
             raise TemplateError(message) from error
         self._listen(ours)
-        starting = self._loop.run_in_executor(
-            None, self._start_process, theirs.fileno()
-        )
+        starting = self._loop.run_in_executor(None, self._start_process, theirs, kept)
         try:
             self._process = await asyncio.shield(starting)
         except OSError as error:
@@ -298,12 +299,18 @@ class TemplateLauncher:
         """In a fork: the template is its parent's; see ``close_in_forks``."""
         if self._channel is not None:
             self._channel.close_in_fork()
+        if self._kept is not None:
+            self._kept.close()
         self._process = None
         self._is_closed = True
         self._requests.clear()
         for worker in self._workers.values():
             worker.close_in_fork()
         self._workers.clear()
+
+    def keep_open(self, descriptors: Sequence[int]) -> None:
+        if self._kept is not None and not self._is_closed:
+            self._kept.keep(descriptors)
 
     def show_output(self) -> None:
         for worker in self._workers.values():
@@ -329,6 +336,8 @@ class TemplateLauncher:
             self._restarting.cancel()
             await asyncio.wait([self._restarting])
         await self._end()
+        if self._kept is not None:
+            self._kept.close()
         self._queue.clear()
         for worker in list(self._workers.values()):
             self._finish(worker, ProcessExit(signal=9, error=self._error))
@@ -348,8 +357,10 @@ class TemplateLauncher:
         if process is not None:
             await asyncio.to_thread(_wait_for_end, process, self._mark, is_lost=is_lost)
 
-    def _start_process(self, descriptor: int) -> subprocess.Popen[bytes]:
-        process = start_template(self._method, self._preload, self._mark, descriptor)
+    def _start_process(
+        self, control: socket.socket, kept: KeptDescriptors
+    ) -> subprocess.Popen[bytes]:
+        process = start_template(self._method, self._preload, self._mark, control, kept)
         self._fd_limit.restore_in(process.pid)
         return process
 

@@ -14,7 +14,7 @@ from actorlib._base.value import dataclass
 if TYPE_CHECKING:
     import asyncio
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +117,17 @@ class Launcher(Protocol):
 
         Raises:
             TemplateError: No worker can be started, or none with an accelerator.
+        """
+        ...
+
+    def keep_open(self, descriptors: Sequence[int]) -> None:
+        """Keeps copies of these descriptors open until all workers have ended.
+
+        This holds even if this process is killed. Those of an earlier call are not kept
+        any longer.
+
+        Raises:
+            OSError: The kernel refuses to keep them.
         """
         ...
 

@@ -10,9 +10,10 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from actorlib._processes.kept_descriptors import KeptDescriptors
 from actorlib._wire.forkserver_protocol import MARK_VARIABLE, worker_mark
 
 if TYPE_CHECKING:
@@ -38,10 +39,12 @@ class BegunTemplate(NamedTuple):
 
     Attributes:
         sock: The owner's end; the template ends when it is closed.
+        kept: The descriptors that the template keeps open.
     """
 
     mark: str
     sock: socket.socket
+    kept: KeptDescriptors
     process: subprocess.Popen[bytes]
 
 
@@ -57,21 +60,27 @@ def begin_template(method: str, preload: Sequence[str]) -> BegunTemplate | None:
     """
     mark = new_mark()
     with suppress(OSError):
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                process = start_template(method, preload, mark, theirs.fileno())
-            except OSError:
-                ours.close()
-                raise
-        return BegunTemplate(mark, ours, process)
+        with ExitStack() as opened:
+            kept = KeptDescriptors()
+            opened.callback(kept.close)
+            ours, theirs = socket.socketpair()
+            opened.callback(ours.close)
+            with theirs:
+                process = start_template(method, preload, mark, theirs, kept)
+            opened.pop_all()
+        return BegunTemplate(mark, ours, kept, process)
     return None
 
 
 def start_template(
-    method: str, preload: Sequence[str], mark: str, descriptor: int
+    method: str,
+    preload: Sequence[str],
+    mark: str,
+    control: socket.socket,
+    kept: KeptDescriptors,
 ) -> subprocess.Popen[bytes]:
-    """Starts the process of a template, with its end of its socket pair."""
+    """Starts the process of a template, with its ends of its socket pairs."""
+    descriptors = [control.fileno(), kept.end.fileno()]
     environment = {**os.environ, MARK_VARIABLE: worker_mark(mark, 0)}
     if method == SPAWNING:
         # A fresh interpreter has to find this package before it gets sys.path.
@@ -84,13 +93,13 @@ def start_template(
             "-c",
             _BOOTSTRAP,
             json.dumps(sys.path),
-            str(descriptor),
+            ",".join(map(str, descriptors)),
             str(os.getpid()),
             mark,
             method,
             *preload,
         ],
-        pass_fds=[descriptor],
+        pass_fds=descriptors,
         env=environment,
         stdin=subprocess.DEVNULL,
         start_new_session=True,

@@ -4,7 +4,7 @@ In reading order:
 
 * ``rows``: the rows of answers.
 * ``protocol``: the frames, the versions and the limits.
-* ``addresses``: the addresses of servers, and the users and processes of connections.
+* ``addresses``: the addresses of servers.
 * ``attach_server``: accepts clients of a runtime that has a name.
 * ``server``: opens the socket and sleeps until a client connects.
 * ``service``: serves clients, even while the owner's loop is blocked.

@@ -1,4 +1,4 @@
-"""The addresses of servers, and the users and processes at the ends of connections.
+"""The addresses of servers.
 
 A server is a named socket (``_base/named_sockets``). Its name has the number of its
 process.
@@ -6,8 +6,6 @@ process.
 
 from __future__ import annotations
 
-import socket
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._base.named_sockets import named_sockets
@@ -15,7 +13,6 @@ from actorlib._base.named_sockets import named_sockets
 if TYPE_CHECKING:
     from actorlib._base.named_sockets import NamedSockets
 
-_CREDENTIALS = struct.Struct("iII")
 QUERY_SOCKETS = "actorlib-door-"
 """The kind of the named sockets of servers."""
 RUNTIMES = "actorlib-name-"
@@ -45,27 +42,3 @@ def find_servers(sockets: NamedSockets | None = None) -> list[Address]:
         if pid.isdecimal():
             servers.append(Address(uid, int(pid), sockets.place(name, uid)))
     return sorted(servers, key=lambda address: (address.pid, address.place))
-
-
-def peer_uid(sock: socket.socket) -> int | None:
-    """Returns the user at the other end of a connection, or None if unknown.
-
-    The kernel records it when a process connects or begins to listen.
-    """
-    credentials = _peer_credentials(sock)
-    return None if credentials is None else credentials[1]
-
-
-def peer_pid(sock: socket.socket) -> int:
-    """Returns the process at the other end of a connection, or 0 if unknown."""
-    credentials = _peer_credentials(sock)
-    return 0 if credentials is None else credentials[0]
-
-
-def _peer_credentials(sock: socket.socket) -> tuple[int, int, int] | None:
-    option: int | None = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return None
-    data = sock.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
-    pid, uid, gid = _CREDENTIALS.unpack(data)
-    return pid, uid, gid

@@ -15,9 +15,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, cast, final
 
 from actorlib._base.log import warn
-from actorlib._base.named_sockets import close_listener, named_sockets
+from actorlib._base.named_sockets import (
+    close_listener,
+    named_sockets,
+    peer_pid,
+    peer_uid,
+)
 from actorlib._loops.fork_copies import close_in_forks
-from actorlib._queries.addresses import RUNTIMES, peer_pid, peer_uid
+from actorlib._queries.addresses import RUNTIMES
 from actorlib._queries.client import named_process, user_name
 from actorlib._queries.protocol import (
     MOST_ASKED,

@@ -9,8 +9,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from actorlib._base.named_sockets import peer_pid, peer_uid
 from actorlib._queries import processes
-from actorlib._queries.addresses import Address, find_servers, peer_pid, peer_uid
+from actorlib._queries.addresses import Address, find_servers
 from actorlib._queries.protocol import (
     BLOCKED,
     MOST_ANSWERED,

@@ -22,8 +22,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast, final
 
+from actorlib._base.named_sockets import peer_uid
 from actorlib._loops.fork_copies import close_in_forks
-from actorlib._queries.addresses import peer_uid
 from actorlib._queries.protocol import (
     BLOCKED,
     LONGEST_PATIENCE,

@@ -7,6 +7,7 @@ All decisions are pure; only waiting needs an event loop. In reading order:
 * ``scheduler``: the entry point: acquires and releases leases.
 * ``admission``: admits requests to the ledger, at once or in the order of the queue.
 * ``ledger``: records leases: every unit and byte is free or in exactly one lease.
+* ``device_use``: the interface by which the ledger asks for devices of other programs.
 * ``device_pool``: chooses devices: best fit, lowest index first.
 * ``free_buckets``: the devices of one model by their free units, found in two look-ups.
 

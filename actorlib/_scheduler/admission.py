@@ -12,12 +12,12 @@ from actorlib._scheduler.long_waits import shell_hint
 from actorlib._scheduler.wait_queue import WaitQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from actorlib._scheduler.ledger import Ledger
     from actorlib._scheduler.request import DeviceConstraints, LeaseRequest
     from actorlib._scheduler.wait_queue import Waiter
-    from actorlib.accelerators.base import Lease
+    from actorlib.accelerators.base import Device, Lease
 
 
 @final
@@ -116,6 +116,11 @@ class Admission:
         self.ledger.release(lease)
         self._serve()
 
+    def restore(self, devices: Collection[Device]) -> None:
+        """Serves the requests for devices that another program may have released."""
+        self.ledger.restore(devices)
+        self._serve()
+
     def release_part(self, lease: Lease, name: str) -> Lease:
         """Releases a resource of a function while the function waits for a result.
 
@@ -178,7 +183,8 @@ class Admission:
         """
         if self.ledger.infeasible_part(request.resources, request.constraints):
             return ""
-        holders = held_by(self.ledger, request, self.holder_names())
+        holder_names = {**self.holder_names(), **self.ledger.other_programs}
+        holders = held_by(self.ledger, request, holder_names)
         hint = shell_hint() if holders else ""
         place = None if pending is None else self._waiters.get(pending)
         earlier = takewhile(lambda waiter: waiter is not place, self._queue)

@@ -148,6 +148,11 @@ class DevicePool:
             return None
         return self._take_units(chosen, units, self.resolver.nbytes(constraints))
 
+    def take_whole(self, device: Device) -> Share:
+        """Allocates all units of an idle device."""
+        (share,) = self._take_units((device.index,), UNITS, 0)
+        return share
+
     def give_back(self, shares: Iterable[Share]) -> None:
         """Releases shares.
 

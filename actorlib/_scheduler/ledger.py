@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from actorlib._options.kinds import Kind
+    from actorlib._scheduler.device_use import DeviceUse
     from actorlib.accelerators.base import Device, Rejected
 
 
@@ -40,7 +41,8 @@ class Ledger:
     """Grants leases of a machine's resources, and takes them back.
 
     ``devices`` are in index order, numbered from 0. Kinds of devices may be left out of
-    the capacity.
+    the capacity. ``use`` refuses devices that other programs use; None if there are no
+    others. A refused device counts as leased until the other program has released it.
 
     Attributes:
         capacity: The total amounts, devices included.
@@ -57,6 +59,7 @@ class Ledger:
         devices: Mapping[str, Sequence[Device]],
         kinds: Mapping[str, Kind] = KINDS,
         rejected: Mapping[str, Sequence[Rejected]] | None = None,
+        use: DeviceUse | None = None,
     ) -> None:
         amounts = dict(capacity.amounts)
         for kind in {**dict.fromkeys(KINDS), **devices}:
@@ -73,6 +76,8 @@ class Ledger:
         # By identity, as leases can be equal. The reference keeps the id unique.
         self._leases: dict[int, Lease] = {}
         self._transient: set[int] = set()
+        self._use = use
+        self._others: dict[tuple[str, int], tuple[Lease, str]] = {}
 
     def __repr__(self) -> str:
         state = " ".join(map(self._state_of, self.capacity.amounts)) or "nothing"
@@ -104,17 +109,20 @@ class Ledger:
         for name, amount in amounts.items():
             if name not in pools and amount > free.get(name, 0):
                 return None
-        shares: tuple[Share, ...] = ()
-        for name, amount in amounts.items():
-            if name in pools:
-                of_kind = (
-                    reserved.get(name, NONE_RESERVED) if reserved else NONE_RESERVED
-                )
-                of_pool = pools[name].take(amount, constraints, of_kind)
-                if of_pool is None:
-                    self._give_back_shares(shares)
-                    return None
-                shares += of_pool
+        while True:
+            shares: tuple[Share, ...] = ()
+            for name, amount in amounts.items():
+                if name in pools:
+                    of_kind = (
+                        reserved.get(name, NONE_RESERVED) if reserved else NONE_RESERVED
+                    )
+                    of_pool = pools[name].take(amount, constraints, of_kind)
+                    if of_pool is None:
+                        self._give_back_shares(shares)
+                        return None
+                    shares += of_pool
+            if not shares or self._use is None or self._begin_use(self._use, shares):
+                break
         for name, amount in amounts.items():
             if name not in pools:
                 free[name] -= amount
@@ -138,6 +146,28 @@ class Ledger:
             if name not in self.pools:
                 self._free[name] += amount
         self._give_back_shares(lease.shares)
+        if lease.shares and self._use is not None:
+            idle = {
+                share.device
+                for share in lease.shares
+                if self._free_on(share.device) == UNITS
+            }
+            if idle:
+                self._use.end(idle)
+
+    def restore(self, devices: Collection[Device]) -> None:
+        """Makes devices grantable that other programs have released."""
+        for device in devices:
+            other = self._others.pop((device.kind, device.index), None)
+            if other is not None:
+                lease, _ = other
+                del self._leases[id(lease)]
+                self._give_back_shares(lease.shares)
+
+    @property
+    def other_programs(self) -> dict[int, str]:
+        """The programs that use refused devices, by the ids of the lease objects."""
+        return {id(lease): program for lease, program in self._others.values()}
 
     def mark_transient(self, lease: Lease) -> None:
         """Marks the lease of a running function: it is released when that ends."""
@@ -259,6 +289,26 @@ class Ledger:
     def total(self) -> dict[str, float]:
         """Returns the capacity for users: ``{"GPU": 2.0}``, memory in bytes."""
         return counted(self.capacity.amounts)
+
+    def _begin_use(self, use: DeviceUse, shares: Sequence[Share]) -> bool:
+        """Begins to use the devices of a request; gives all back if one is refused."""
+        taken: dict[Device, int] = {}
+        for share in shares:
+            taken[share.device] = taken.get(share.device, 0) + share.units
+        idle = [d for d, units in taken.items() if self._free_on(d) + units == UNITS]
+        refused = use.begin(idle) if idle else None
+        if not refused:
+            return True
+        self._give_back_shares(shares)
+        for device, program in refused.items():
+            of_other = self.pools[device.kind].take_whole(device)
+            lease = Lease(amounts={device.kind: UNITS}, shares=(of_other,))
+            self._leases[id(lease)] = lease
+            self._others[device.kind, device.index] = lease, program
+        return False
+
+    def _free_on(self, device: Device) -> int:
+        return self.pools[device.kind].free(device)
 
     def _give_back_shares(self, shares: Sequence[Share]) -> None:
         for share in shares:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from actorlib._options.resources import Resources
+    from actorlib._scheduler.device_use import DeviceUse
     from actorlib._scheduler.placement_group import Group
     from actorlib._scheduler.request import LeaseRequest
     from actorlib.accelerators.base import Lease
@@ -43,6 +44,7 @@ class Scheduler:
             lease objects.
         on_wait: Called when a request has to wait.
         may_wait: Whether a request that can never be granted waits for ever.
+        use: Refuses devices that other programs use; None if there are no others.
 
     Attributes:
         catalogue: The names of the types and devices of the machine.
@@ -62,12 +64,17 @@ class Scheduler:
         holder_names: Callable[[], Mapping[int, str]] = dict,
         on_wait: Callable[[], None] = lambda: None,
         may_wait: bool = False,
+        use: DeviceUse | None = None,
     ) -> None:
         self.loop = loop
         devices = inventory.devices
         self.catalogue = Catalogue(devices, declared)
-        self.ledger = Ledger(capacity, devices, inventory.kinds, inventory.rejected)
+        self.ledger = Ledger(
+            capacity, devices, inventory.kinds, inventory.rejected, use
+        )
         self.admission = Admission(self.ledger, loop, holder_names, on_wait)
+        if use is not None:
+            use.on_free = self.admission.restore
         self.long_waits = LongWaits(loop)
         self.groups = GroupTable(
             self.catalogue,

@@ -15,6 +15,7 @@ common parts, in reading order:
   and into the ids that the user sees.
 * ``claims``, ``held_names``: tell other programs which devices this one uses, and read
   their claims.
+* ``device_users``: which programs use a device now, read from the names of sockets.
 * ``files``: reads device files and the PCI ids in sysfs.
 
 The families, each beginning with its vendor's rules and their sources:

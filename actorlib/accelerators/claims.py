@@ -101,7 +101,7 @@ class DeviceClaims:
         for name in self._names.held():
             key, _, text = name.rpartition("/")
             if key in wanted and text.isdecimal() and (pid := int(text)) != os.getpid():
-                claimant = self._claimant(pid)
+                claimant = claimant_of(self._host, pid)
                 if claimant is not None:
                     claims.setdefault(wanted[key], []).append(claimant)
         return claims
@@ -123,18 +123,19 @@ class DeviceClaims:
         while self._held:
             self._held.pop()()
 
-    def _claimant(self, pid: int) -> Claimant | None:
-        """Returns a living process of this user; None for any other."""
-        if self._host.system != "linux":
-            return Claimant(pid)
-        status = self._host.read_text(f"/proc/{pid}/status") or ""
-        uids = re.search(r"^Uid:\s+(.*)$", status, re.MULTILINE)
-        if uids is None or str(os.getuid()) not in uids[1].split():
-            return None  # any user may hold a name
-        words = (self._host.read_text(f"/proc/{pid}/cmdline") or "").split("\0")
-        program = " ".join(filter(None, words))
-        short = f"{program[: _SHOWN - 1]}…" if len(program) > _SHOWN else program
-        return Claimant(pid, short)
+
+def claimant_of(host: Host, pid: int) -> Claimant | None:
+    """Returns a living process of this user; None for any other."""
+    if host.system != "linux":
+        return Claimant(pid)
+    status = host.read_text(f"/proc/{pid}/status") or ""
+    uids = re.search(r"^Uid:\s+(.*)$", status, re.MULTILINE)
+    if uids is None or str(os.getuid()) not in uids[1].split():
+        return None  # any user may hold a name
+    words = (host.read_text(f"/proc/{pid}/cmdline") or "").split("\0")
+    program = " ".join(filter(None, words))
+    short = f"{program[: _SHOWN - 1]}…" if len(program) > _SHOWN else program
+    return Claimant(pid, short)
 
 
 def describe_claims(claims: Mapping[Device, Iterable[Claimant]]) -> str:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+_CONNECTIONS = 4096
+"""Connections that wait at a socket; the kernel lowers it to ``net.core.somaxconn``."""
+
 
 @public("actorlib.accelerators")
 class HeldNames(Protocol):
@@ -43,10 +46,20 @@ class HeldNames(Protocol):
 
 @final
 class SocketNames:
-    """Names of listening sockets, to which no process connects."""
+    """Names of listening sockets, to which no process connects.
 
-    def __init__(self) -> None:
-        self._sockets = AbstractSockets("actorlib-")
+    Args:
+        machine: Processes with different texts do not see each other's names.
+    """
+
+    def __init__(self, machine: str = "") -> None:
+        self._machine = machine
+        self._sockets = AbstractSockets(f"actorlib-{machine}")
+
+    def sockets(self, kind: str) -> AbstractSockets:
+        """Returns sockets of a kind, to which many processes may connect."""
+        kind = f"actorlib-{self._machine}{kind}-"
+        return AbstractSockets(kind, backlog=_CONNECTIONS)
 
     def hold(self, name: str) -> Callable[[], None]:
         """Holds a name: see HeldNames."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import subprocess
 import sys
@@ -16,8 +18,10 @@ from helpers.tiers import enforcement_of
 import actorlib
 from actorlib._options.resources import Resources
 from actorlib._owner.machine import LocalNode
-from actorlib.accelerators import Device, Host, Inventory, claims
+from actorlib.accelerators import Device, Host, Inventory, claims, discover
 from actorlib.accelerators.claims import Claimant, DeviceClaims, describe_claims
+from actorlib.accelerators.device_users import DeviceUser, DeviceUsers
+from actorlib.accelerators.fake_devices import VARIABLE
 from actorlib.accelerators.held_names import LockedFiles, SocketNames
 from actorlib.exceptions import ActorUnschedulableError
 
@@ -306,8 +310,13 @@ host = nvidia_machine("nvidia_h100x8", environ={})
 host.shared = Path(sys.argv[2])
 machine.Host = lambda: host
 
+@actorlib.remote(num_gpus=0.5)
+class Model:
+    pass
+
 async def main():
-    async with actorlib.init(num_cpus=1, num_gpus=6):
+    async with actorlib.init(num_cpus=1, num_gpus=6, devices=sys.argv[3]):
+        model = await Model.remote()
         print("runs", flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
@@ -315,12 +324,17 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture
-def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another program, whose runtime has six of eight GPUs."""
-    tests = str(Path(__file__).parents[1])
+@pytest.fixture(params=["all"])
+def other(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[subprocess.Popen[str]]:
+    """Another program with six of eight GPUs, which has placed an actor on GPU 0.
+
+    The parameter is its ``devices``.
+    """
+    tests, names = str(Path(__file__).parents[1]), str(tmp_path / "names")
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, tests, str(tmp_path / "names")],
+        [sys.executable, "-c", PROGRAM, tests, names, request.param],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -352,12 +366,7 @@ async def test_devices_when_another_has_some_then_it_is_named_and_free_ones_are_
     on("nvidia_h100x8")
     async with actorlib.init(num_cpus=1, engine="inline") as runtime:
         assert runtime.cluster_resources()["GPU"] == 8
-    (line,) = caplog.messages
-    assert "this one may grant, too: GPU 0, 1, 2, 3, 4, 5 by '" in line
-    assert line.count(f"(pid {other.pid})") == 1
-    assert "GPU 6" not in line
-    assert "devices='free'" in line
-    caplog.clear()
+    assert not caplog.messages
 
     async with actorlib.init(num_cpus=1, devices="free", engine="inline") as runtime:
         (line,) = caplog.messages
@@ -409,3 +418,101 @@ async def test_devices_when_the_runtime_cannot_start_then_none_is_claimed(
     with pytest.raises(ValueError, match="mask_form"):
         await actorlib.init(mask_form="index", devices="free", engine="inline")
     assert list(host.names().held()) == []
+
+
+class Warnings(logging.Handler):
+    """Passes on the records of the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: asyncio.Queue[str] = asyncio.Queue()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.put_nowait(record.getMessage())
+
+
+@pytest.fixture
+def warnings() -> Iterator[Warnings]:
+    handler = Warnings()
+    handler.setLevel(logging.WARNING)
+    logging.getLogger("actorlib").addHandler(handler)
+    yield handler
+    logging.getLogger("actorlib").removeHandler(handler)
+
+
+@pytest.mark.parametrize("other", ["all", "exclusive"], indirect=True)
+async def test_device_when_another_program_uses_it_then_the_log_names_it_once(
+    on: Callable[[str], RecordedHost],
+    other: subprocess.Popen[str],
+    warnings: Warnings,
+    request: pytest.FixtureRequest,
+) -> None:
+    is_exclusive = "exclusive" in request.node.callspec.id
+    host = on("nvidia_h100x8")
+    users = DeviceUsers(host)
+    async with actorlib.init(num_cpus=1, engine="inline") as runtime:
+        runtime.explain(looking(num_gpus=0.5))  # uses nothing
+        one = await looking(num_gpus=0.5).remote()
+        text = await warnings.texts.get()
+        assert text.startswith("GPU 0 is used by this program and by '")
+        assert f"(pid {other.pid})" in text
+        assert (", which has devices='exclusive'. " in text) is is_exclusive
+        assert "init(devices='exclusive')" in text
+
+        # The same program is not named again, and no device without another user is.
+        await actorlib.kill(one)
+        await looking(num_gpus=0.5).remote()
+        whole = await looking(num_gpus=1).remote()
+        assert await whole.gpu_ids.remote() == [1]
+        cards = [users.card(device) for device in devices_of(host)]
+        assert await asyncio.to_thread(users.others, cards) == {
+            cards[0]: [DeviceUser(Claimant(other.pid, program_of(other)), is_exclusive)]
+        }
+    assert warnings.texts.empty()
+
+
+async def test_device_when_another_program_uses_it_then_an_exclusive_one_waits(
+    on: Callable[[str], RecordedHost], other: subprocess.Popen[str]
+) -> None:
+    on("nvidia_h100x8")
+    options = {"num_cpus": 1, "engine": "inline", "devices": "exclusive"}
+    async with actorlib.init(**cast("Any", options)) as runtime:
+        seven = await looking(num_gpus=7).remote()
+        assert await seven.gpu_ids.remote() == [1, 2, 3, 4, 5, 6, 7]
+        waiting = looking(num_gpus=0.5).remote()
+        text = runtime.explain(waiting)
+        assert "GPU=7 by " in text
+        assert f"(pid {other.pid})" in text
+
+        other.kill()
+        other.wait()
+        assert await waiting.gpu_ids.remote() == [0]
+
+
+def devices_of(host: RecordedHost) -> list[Device]:
+    return [device for found in discover(host) for device in found.devices]
+
+
+def program_of(process: subprocess.Popen[str]) -> str:
+    claimant = claims.claimant_of(Host(), process.pid)
+    assert claimant is not None
+    return claimant.program
+
+
+def test_cards_when_devices_are_parts_or_logical_then_their_names_tell() -> None:
+    def card(text: str, device: Device) -> str:
+        return DeviceUsers(RecordedHost(environ={VARIABLE: text})).card(device)
+
+    part = gpu(1, uuid="MIG-1", parent="GPU-0")
+    assert card("", part) == card("", gpu(0, uuid="GPU-0")) == "nvidia/GPU-0"
+    assert card("", gpu(2, pci="0000:3b:00.0")) == "nvidia/0000:3b:00.0"
+    fake = gpu(0, logical=True, source=VARIABLE)
+    assert card("2xH100", fake) == card("2xH100", fake) != card("1xH100", fake)
+    assert card("", gpu(0, logical=True)) == "logical/GPU/0"
+
+
+def test_user_when_it_has_ended_or_is_elsewhere_then_it_is_described() -> None:
+    users = DeviceUsers(RecordedHost())
+    assert "(pid 812) that has ended" in users.describe(812)
+    assert users.describe(0).endswith("in another container")
+    assert DeviceUsers(Host()).describe(os.getpid()).endswith(f"(pid {os.getpid()})")

@@ -6,12 +6,13 @@ import fnmatch
 import functools
 import re
 import tomllib
+import zlib
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
-from actorlib.accelerators.held_names import HeldNames, LockedFiles
+from actorlib.accelerators.held_names import HeldNames, SocketNames
 from actorlib.accelerators.host import Host
 
 if TYPE_CHECKING:
@@ -162,8 +163,10 @@ class RecordedHost(Host):
         return self._files.get(path)
 
     def names(self) -> HeldNames:
-        """Locked files in the shared folder, or nothing."""
-        return LockedFiles(self.shared) if self.shared is not None else _NoNames()
+        """The names of the programs with the same shared folder, or nothing."""
+        if self.shared is None:
+            return _NoNames()
+        return SocketNames(f"{zlib.crc32(str(self.shared).encode())}-")
 
     def glob(self, pattern: str) -> list[str]:
         """The recorded files, devices, links and folders that match, sorted."""

@@ -41,7 +41,7 @@ from actorlib._worker.startup import ExecutorThreads, read_start
 from helpers.jumping_loop import JumpingLoop, leave_alone
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Mapping
+    from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 
     from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._worker.startup import Start
@@ -222,6 +222,9 @@ class MemoryLauncher(Launcher):
         worker = MemoryWorker(name, self._loop)
         self.workers.append(worker)
         return worker
+
+    def keep_open(self, descriptors: Sequence[int]) -> None:
+        """Does nothing: the workers end with this process; see Launcher."""
 
     def show_output(self) -> None:
         """Does nothing: it is the program's own; see Launcher."""

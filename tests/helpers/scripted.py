@@ -38,7 +38,7 @@ from actorlib._wire.serialization import encode
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from actorlib._options.runtime_options import RuntimeOptions
 
@@ -227,6 +227,9 @@ class ScriptedLauncher(Launcher):
         worker = ScriptedWorker(self._loop, name, behave)
         self.workers.append(worker)
         return worker
+
+    def keep_open(self, descriptors: Sequence[int]) -> None:
+        """Nothing: the workers end with this process; see Launcher."""
 
     def show_output(self) -> None:
         """Nothing: they have no output; see Launcher."""

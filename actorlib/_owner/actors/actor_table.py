@@ -107,6 +107,7 @@ class ActorTable:
             holder_names=self._holder_names,
             on_wait=self._make_room,
             may_wait=options.infeasible == "wait",
+            use=machine.use,
         )
         self.groups = self.scheduler.groups
         machine.enforcement.find_worker = self._find_worker

@@ -149,6 +149,8 @@ class Template:
     """The fork server.
 
     Args:
+        kept: A socket that this process has open until its end, and never reads. It
+            keeps descriptors of the owner open.
         mark: The runtime's mark; workers get it with their number.
         spawn: Whether to start interpreters instead of forking.
         shares_numpy: Whether to import NumPy after a worker has imported it.
@@ -157,6 +159,7 @@ class Template:
     def __init__(
         self,
         control: socket.socket,
+        kept: int,
         owner: int,
         mark: str,
         preload: list[str],
@@ -165,6 +168,7 @@ class Template:
         shares_numpy: bool,
     ) -> None:
         self._control = control
+        self._kept = kept
         self._owner = owner
         self._mark = mark
         self._preload = preload
@@ -412,6 +416,7 @@ class Template:
         _handle(_SIGINT, signal.default_int_handler)
         for parents in (self._control, self._wakeup, self._wakeup_in):
             os.close(_detach(parents))
+        os.close(self._kept)
         if self._watched is not None:
             os.close(self._watched)
         for descriptor in self._watched_children:
@@ -595,10 +600,12 @@ def _wake_up(*_: object) -> None:
 def main() -> None:
     # Otherwise a worker's pipe could get the number of an output stream.
     fill_standard_streams()
-    descriptor, owner, mark, method, *preload = sys.argv[1:]
+    descriptors, owner, mark, method, *preload = sys.argv[1:]
+    control, kept = map(int, descriptors.split(","))
     try:
         Template(
-            socket.socket(fileno=int(descriptor)),
+            socket.socket(fileno=control),
+            kept,
             int(owner),
             mark,
             preload,
