@@ -105,7 +105,7 @@ async def test_service_when_replicas_are_killed_and_it_ends_then_no_request_fail
 
 async def check_service(service: Server, client: Any) -> None:
     found = (await client.get("/replicas")).json()
-    assert sorted(each["gpus"][0] for each in found) == [0, 0, 1, 1]
+    assert sorted(each["slot"] for each in found) == [0, 1]
 
     async def ask(path: str, number: int) -> None:
         answer = await client.get(path, params={"text": f"text {number}"})
@@ -126,7 +126,7 @@ async def check_service(service: Server, client: Any) -> None:
     assert stream.text == "data: cba\n\ndata: fed\n\n"
 
     now = (await client.get("/replicas")).json()
-    assert len(now) == 4
+    assert 2 <= len(now) <= 4
     last = [asyncio.create_task(ask("/predict", n)) for n in range(16)]
     await asyncio.wait(last, return_when=asyncio.FIRST_COMPLETED)
     with Watched([each["pid"] for each in now]) as watched:
