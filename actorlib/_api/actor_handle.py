@@ -243,9 +243,10 @@ class ActorMethod(Generic[P, R]):
             (1, 2)
         """
         pin = self._pin
-        if options.get("key") is not None:
+        key = options.get("key")
+        if key is not None:
             raise UnknownOptionError(
-                f"key={options['key']!r} chooses one of several replicas: it is an "
+                f"key={key!r} chooses one of several replicas: it is an "
                 f"option of the methods of Replicas, and {pin.label} is one actor"
             )
         method = pin.interface.with_options(self._callee.method, options)

@@ -82,7 +82,7 @@ def scaling_limits(
             f"the load{'; max= is missing' if present else ''}"
         )
     least = 1 if least is None else least
-    if isinstance(least, int) and not least:
+    if least == 0:
         raise ValueError(
             "min takes a whole number >= 1, not 0: a call is sent to a replica that "
             "exists. scale() of a fixed number may be 0"

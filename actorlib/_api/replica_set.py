@@ -104,7 +104,8 @@ class ReplicaSet:
         self.changing = asyncio.Lock()
         self.last_death: BaseException | None = None
         self.is_closed = False
-        self._args, self._kwargs = tuple(args), dict(kwargs)
+        self._args = tuple(args)
+        self._kwargs: dict[str, object] = dict(kwargs)
         self._calls_of_gone = 0
         self._failures = 0
         self._timer: asyncio.TimerHandle | None = None

@@ -225,7 +225,7 @@ class LocalEngine(RuntimeEngine):
         actor = self.actor_table.ids.new_id()
         self.actor_table.create(
             actor,
-            ActorDefinition(definition, spec.interface, spec.options),
+            ActorDefinition(definition, spec.interface, spec.options, slot=spec.slot),
             self._submitter.constructor_arguments(arguments),
         )
         return actor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import signal
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
         (Label("Model", "m1"), "Model 'm1'", "Model.ping of 'm1'"),
         (Label("Model", None, "Model(3)"), "Model(3)", "Model(3).ping"),
         (Label("Model", "m1", "<three>"), "<three> 'm1'", "<three>.ping of 'm1'"),
+        (Label("Model", slot=2), "Model[2]", "Model[2].ping"),
+        (Label("Model", None, "big", 0), "big[0]", "big[0].ping"),
     ],
 )
 def test_label_when_told_then_with_what_is_known(
@@ -172,6 +175,40 @@ async def test_death_when_it_is_told_then_by_name_and_process(
     logged = [record.getMessage() for record in caplog.records]
     assert any(text.startswith(f"Model(3) 'm1' (pid {first}) re") for text in logged)
     assert logged[-1].startswith(f"Model(3) 'm1' (pid {second}) is dead")
+
+
+@actorlib.remote
+class Part:
+    """Logs and fails."""
+
+    def speak(self) -> None:
+        logging.getLogger("part").warning("spoken")
+
+    def fail(self) -> None:
+        raise ValueError("no")
+
+
+@in_process
+@pytest.mark.usefixtures("runtime")
+async def test_replica_when_it_logs_or_fails_then_by_its_number(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with actorlib.Replicas(Part, 2) as parts:
+        await asyncio.gather(*(each.handle.speak.remote() for each in parts.stats()))
+        rows = {row.label: row for row in actorlib.list_actors()}
+        assert sorted(rows) == ["Part[0]", "Part[1]"]
+        assert actorlib.list_named_actors() == []
+        with pytest.raises(TaskError) as failed:
+            await parts.stats()[1].handle.fail.remote()
+        assert failed.value.where == f"Part[1].fail (pid {rows['Part[1]'].pid})"
+
+        await actorlib.kill(parts.stats()[0].handle)
+        while [each.slot for each in parts.stats()] != [1, 0]:  # noqa: ASYNC110  # no event
+            await asyncio.sleep(0.01)
+        await parts
+        assert {row.label for row in actorlib.list_actors()} == {"Part[0]", "Part[1]"}
+    lines = [line for line in caplog.records if line.getMessage() == "spoken"]
+    assert sorted(str(line.processName) for line in lines) == ["Part[0]", "Part[1]"]
 
 
 @in_process
