@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import re
 import signal
@@ -11,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import AsyncCaller, Caller, Gate, Target
+from helpers.actors import AsyncCaller, Caller, Gate, Target, running
 
 import actorlib
 from actorlib._base.labels import Label, own_name
@@ -179,36 +178,33 @@ async def test_death_when_it_is_told_then_by_name_and_process(
 
 @actorlib.remote
 class Part:
-    """Logs and fails."""
+    """Prints and fails."""
 
     def speak(self) -> None:
-        logging.getLogger("part").warning("spoken")
+        print("spoken", flush=True)  # noqa: T201  # output of an actor
 
     def fail(self) -> None:
         raise ValueError("no")
 
 
-@in_process
-@pytest.mark.usefixtures("runtime")
-async def test_replica_when_it_logs_or_fails_then_by_its_number(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async with actorlib.Replicas(Part, 2) as parts:
-        await asyncio.gather(*(each.handle.speak.remote() for each in parts.stats()))
-        rows = {row.label: row for row in actorlib.list_actors()}
-        assert sorted(rows) == ["Part[0]", "Part[1]"]
-        assert actorlib.list_named_actors() == []
-        with pytest.raises(TaskError) as failed:
-            await parts.stats()[1].handle.fail.remote()
-        assert failed.value.where == f"Part[1].fail (pid {rows['Part[1]'].pid})"
+@pytest.mark.process
+async def test_replica_when_it_prints_or_fails_then_by_its_number() -> None:
+    async with running(num_cpus=2) as runtime:
+        async with actorlib.Replicas(Part, 2) as parts:
+            replicas = [each.handle for each in parts.stats()]
+            await asyncio.gather(*(replica.speak.remote() for replica in replicas))
+            rows = {row.label: row for row in actorlib.list_actors()}
+            assert sorted(rows) == ["Part[0]", "Part[1]"]
+            assert actorlib.list_named_actors() == []
+            with pytest.raises(TaskError) as failed:
+                await replicas[1].fail.remote()
+            assert failed.value.where == f"Part[1].fail (pid {rows['Part[1]'].pid})"
 
-        await actorlib.kill(parts.stats()[0].handle)
-        while [each.slot for each in parts.stats()] != [1, 0]:  # noqa: ASYNC110  # no event
-            await asyncio.sleep(0.01)
-        await parts
-        assert {row.label for row in actorlib.list_actors()} == {"Part[0]", "Part[1]"}
-    lines = [line for line in caplog.records if line.getMessage() == "spoken"]
-    assert sorted(str(line.processName) for line in lines) == ["Part[0]", "Part[1]"]
+            await parts.replace()
+            assert {row.label for row in actorlib.list_actors()} == set(rows)
+        # Those that have ended have printed all.
+        lines = [line for line in runtime.logs() if line.text == "spoken"]
+        assert sorted(line.label for line in lines) == ["Part[0]", "Part[1]"]
 
 
 @in_process
