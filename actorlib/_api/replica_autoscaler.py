@@ -137,8 +137,6 @@ class Autoscaler:
 
 
 def concurrency_of(actor_class: ActorClass[..., object]) -> int:
-    """Returns how many calls an actor of a class runs at once."""
+    """Returns how many calls an actor of a class runs at once, without its groups."""
     interface, options = interface_and_options(actor_class)
-    is_async = interface.is_async
-    limits = options.limits(is_async=is_async)
-    return sum(limits.values()) or (LOOPED_LIMIT if is_async else 1)
+    return options.max_concurrency or (LOOPED_LIMIT if interface.is_async else 1)

@@ -23,7 +23,6 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._api.replica_autoscaler import Autoscaler
     from actorlib._api.replica_set import Replica, ReplicaSet
     from actorlib._base.ids import ActorId
 
@@ -39,7 +38,6 @@ class ReplicaRouter:
         max_pending: The calls without an answer that each may have; None for any
             number.
         health: The method of health checks, for messages; None without checks.
-        autoscaler: Changes the number of replicas; None if it is fixed.
 
     Attributes:
         move: Chooses another replica for a call of one that has died; None if there is
@@ -51,13 +49,11 @@ class ReplicaRouter:
         replicas: ReplicaSet,
         max_pending: int | None,
         health: str | None,
-        autoscaler: Autoscaler | None,
     ) -> None:
         self._set = replicas
         self._engine = replicas.engine
         self._max_pending = max_pending
         self._health = health
-        self._autoscaler = autoscaler
         self._turn = 0
         self._rate = CallRate()
         self._keys = KeyTable()
@@ -82,11 +78,6 @@ class ReplicaRouter:
         if self._max_pending is not None:
             chosen = self._with_room(chosen, self._max_pending)
         return chosen
-
-    def note_call(self) -> None:
-        """Has the number of replicas follow the load; called after each call."""
-        if self._autoscaler is not None:
-            self._autoscaler.watch()
 
     def _choose(self) -> Replica | None:
         """Chooses a replica that accepts calls now; None if none does."""
@@ -139,14 +130,16 @@ class ReplicaRouter:
     def _choose_by_key(self, digest: bytes) -> Replica | None:
         """Chooses the replica of a key; None if there is none.
 
-        A key leaves a replica that is being restarted: what it knew of it is gone.
+        A key leaves a replica that has ended or is being restarted: what that knew of
+        it is gone. It stays with one that starts if calls wait there.
         """
         routed, ids = self._set.routed
         loads = zip(routed, self._engine.loads(ids), strict=True)
         accepting = [each for each, load in loads if load is not None]
         starting = [each for each in routed if not each.was_ready]
-        # Calls with this key may wait for a replica that starts.
-        present = [*starting, *accepting] or routed
+        present = starting or routed
+        if accepting:
+            present = [*(each for each in starting if each.calls), *accepting]
         offers = accepting or present
         with self._keys_lock:
             slot = self._keys.choose(

@@ -75,19 +75,20 @@ class Replicas(Generic[T]):
     its replica; if its caller no longer waits, it counts twice, as it takes long.
 
     With ``max`` their number follows the load. It grows when a call has waited in a
-    replica for more than ``target_wait`` and each replica runs as many calls as it can,
-    which is ``max_concurrency`` of its class: 1, or 1000 with ``async def`` methods, so
-    set it there. It grows by as many as the waiting calls need, and at most doubles.
-    It shrinks to the number that the calls of the last ``idle`` seconds needed at most.
-    A replica that leaves finishes its calls first. If no further one can be placed now,
-    a warning in the log says once what is missing, and calls go on in the present ones.
+    replica for more than ``target_wait`` and each replica runs as many calls as it can.
+    That is the ``max_concurrency`` of its class: 1, or 1000 with ``async def`` methods,
+    so set it there. It grows by as many as the waiting calls need, and at most doubles;
+    calls that wait in a replica stay there. It shrinks to the number that the calls of
+    the last ``idle`` seconds needed at most. A replica that leaves finishes its calls
+    first. If no further one can be placed now, a warning in the log says once what is
+    missing, and calls go on in the present ones.
 
     ``replicas.method.options(key="user 7").remote(...)`` sends all calls with one key
     to one replica, for example because it has data of that user in a cache. A key is a
     ``str``, ``bytes`` or an ``int``. It stays with its replica while others are added
-    and removed. If that replica ends or is restarted, the key goes to another one. The
-    places of the 10 000 most recent keys are kept; an older key may move when the
-    number of replicas changes.
+    and removed. If that replica dies, is restarted or fails a health check, the key
+    goes to another one. The places of the 10 000 most recent keys are kept; an older
+    key may move when the number of replicas changes.
 
     ``await replicas`` waits until all are ready; ``async with`` does so too, and ends
     them with the block. Without a block they end when this object is gone and their
@@ -177,7 +178,7 @@ class Replicas(Generic[T]):
         if limits is not None:
             n = limits.least
             self._autoscaler = Autoscaler(self._set, limits)
-        self._router = ReplicaRouter(self._set, max_pending, health, self._autoscaler)
+        self._router = ReplicaRouter(self._set, max_pending, health)
         self._set.grow(n or 0)
         if health is not None:
             check = HealthCheck(health, interval, timeout)
@@ -192,7 +193,9 @@ class Replicas(Generic[T]):
             raise AttributeError(name)
         if name not in self._interface.methods:
             raise no_such_method(self._interface, name)
-        return ReplicatedMethod(self, self._router, self._interface, name)
+        return ReplicatedMethod(
+            self, self._router, self._autoscaler, self._interface, name
+        )
 
     # The number of replicas.
 
@@ -230,7 +233,8 @@ class Replicas(Generic[T]):
                 f"min={limits.least} and max={limits.most}"
             )
         await self._set.scale(n)
-        self._router.note_call()
+        if self._autoscaler is not None:
+            self._autoscaler.watch()
 
     async def replace(
         self,

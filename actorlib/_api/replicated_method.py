@@ -8,6 +8,7 @@ from actorlib._api.replica_routing import digest_of
 
 if TYPE_CHECKING:
     from actorlib._api.actor_handle import ActorMethod
+    from actorlib._api.replica_autoscaler import Autoscaler
     from actorlib._api.replica_router import ReplicaRouter
     from actorlib._api.replica_set import Replica
     from actorlib._options.call_options import CallKeywords
@@ -20,18 +21,28 @@ class ReplicatedMethod:
     Args:
         owner: The Replicas, which it keeps alive.
         router: Chooses the replica.
+        autoscaler: Changes the number of replicas; None if it is fixed.
         interface: The interface of the class.
         name: The name of the method.
         options: The options of its calls.
         digest: The digest of the key of its calls; None without a key.
     """
 
-    __slots__ = ("_digest", "_interface", "_name", "_options", "_owner", "_router")
+    __slots__ = (
+        "_autoscaler",
+        "_digest",
+        "_interface",
+        "_name",
+        "_options",
+        "_owner",
+        "_router",
+    )
 
     def __init__(
         self,
         owner: object,
         router: ReplicaRouter,
+        autoscaler: Autoscaler | None,
         interface: Interface,
         name: str,
         options: CallKeywords | None = None,
@@ -39,6 +50,7 @@ class ReplicatedMethod:
     ) -> None:
         self._owner = owner
         self._router = router
+        self._autoscaler = autoscaler
         self._interface = interface
         self._name = name
         self._options: CallKeywords = options or {}
@@ -68,7 +80,8 @@ class ReplicatedMethod:
             method = self._plain_method_of(replica)._moving(move)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # only for replicas
         ref = method.remote(*args, **kwargs)
         replica.calls += 1
-        router.note_call()
+        if self._autoscaler is not None:
+            self._autoscaler.watch()
         return ref
 
     def _method_of(self, replica: Replica) -> ActorMethod[..., Any]:
@@ -100,7 +113,13 @@ class ReplicatedMethod:
             interface = self._interface
             interface.with_options(interface.methods[self._name], changes)
         return ReplicatedMethod(
-            self._owner, self._router, self._interface, self._name, changes, digest
+            self._owner,
+            self._router,
+            self._autoscaler,
+            self._interface,
+            self._name,
+            changes,
+            digest,
         )
 
     def __call__(self, *_: object, **__: object) -> None:

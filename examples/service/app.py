@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@actorlib.remote(
-    num_gpus=0.5, max_concurrency=32, max_restarts=-1, max_task_retries=3
-)
+@actorlib.remote(num_gpus=0.5, max_concurrency=32, max_restarts=-1, max_task_retries=3)
 class Model:
     """Reverses texts in batches, on half a GPU."""
 
@@ -158,7 +156,5 @@ async def replicas(request: Request) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for each in models_of(request).stats():
         pid, gpus = await each.handle.where.remote()
-        rows.append(
-            {"slot": each.slot, "pid": pid, "gpus": gpus, "calls": each.calls}
-        )
+        rows.append({"slot": each.slot, "pid": pid, "gpus": gpus, "calls": each.calls})
     return rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -61,6 +62,18 @@ class Plain:
     def hold(self, place: Place) -> str:
         place.stop_here()
         return self.me()
+
+
+@actorlib.remote
+class SlowToStart:
+    """Stops in its constructor if a file exists."""
+
+    def __init__(self, marker: str, place: Place) -> None:
+        if Path(marker).exists():
+            place.stop_here()
+
+    def me(self) -> str:
+        return actorlib.get_runtime_context().actor_id or ""
 
 
 def id_of(replica: ReplicaInfo) -> str:
@@ -199,6 +212,26 @@ async def test_key_when_its_replica_ends_then_another_one_has_it_for_good(
         assert await asyncio.gather(*behind) == [other] * 3
         await raised(running)
         await until(lambda: [e.state for e in models.stats()] == ["alive"] * 2)
+        assert await keyed.remote() == other
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_key_when_its_replica_has_died_then_it_does_not_wait_for_the_next(
+    stop: Stop, tmp_path: Path
+) -> None:
+    marker = tmp_path / "starts again"
+    async with Replicas(SlowToStart, 2, args=(str(marker), stop.place)) as models:
+        keyed = models.me.options(key="k")
+        first = await keyed.remote()
+        by_id = {id_of(each): each.handle for each in models.stats()}
+        [other] = by_id.keys() - {first}
+        marker.touch()
+        await actorlib.kill(by_id[first])
+        await stop.reached()  # the constructor of the next one
+
+        assert await keyed.remote() == other
+        stop.release()
+        await models
         assert await keyed.remote() == other
 
 
