@@ -43,6 +43,7 @@ class Autoscaler:
         self._timer: asyncio.TimerHandle | None = None
         self._is_watching = False
         self._had_calls = False
+        self._is_starting = False
         self._has_reported = False
         # Replicas are made in the context of their owner, not of a call.
         self._context = copy_context()
@@ -78,6 +79,12 @@ class Autoscaler:
         if not replicas.changing.locked():
             now, staying = replicas.loop.time(), replicas.staying
             loads = [self._load_of(each, now) for each in staying]
+            was_starting = self._is_starting
+            self._is_starting = any(load.starts for load in loads)
+            if was_starting and not self._is_starting:
+                for each in staying:
+                    each.waits.forget()
+                loads = [load._replace(wait=0.0) for load in loads]
             has_calls = any(load.pending or load.starts for load in loads)
             concurrency = concurrency_of(replicas.actor_class)
             count, after = self._scaler.decide(now, loads, concurrency)
@@ -116,6 +123,7 @@ class Autoscaler:
                 self._report(reason)
                 return
             replicas.try_to_grow(number)
+            self._is_starting = True  # it may be ready at the next look
         self._has_reported = False
 
     def _report(self, reason: str) -> None:

@@ -109,6 +109,14 @@ class WaitMeter:
 
     def __init__(self) -> None:
         self._marks: deque[tuple[float, int]] = deque()
+        self._forgotten = 0
+
+    def forget(self) -> None:
+        """Ignores the calls that were made until the last look.
+
+        They wait where they are, even if there is another replica now.
+        """
+        self._forgotten = self._marks[-1][1] if self._marks else 0
 
     def measure(self, now: float, oldest: int, last: int) -> float:
         """Returns the seconds for which the oldest call has waited at least.
@@ -119,6 +127,9 @@ class WaitMeter:
             last: The number of the last call that was made.
         """
         marks = self._marks
+        if oldest:  # calls begin in the order of their numbers
+            oldest = max(oldest, self._forgotten + 1)
+            oldest = oldest if oldest <= last else 0
         if not marks or marks[-1][1] != last:
             marks.append((now, last))
         while len(marks) > 1 and marks[0][1] < oldest:

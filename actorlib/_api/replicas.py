@@ -77,11 +77,11 @@ class Replicas(Generic[T]):
     With ``max`` their number follows the load. It grows when a call has waited in a
     replica for more than ``target_wait`` and each replica runs as many calls as it can.
     That is the ``max_concurrency`` of its class: 1, or 1000 with ``async def`` methods,
-    so set it there. It grows by as many as the waiting calls need, and at most doubles;
-    calls that wait in a replica stay there. It shrinks to the number that the calls of
-    the last ``idle`` seconds needed at most. A replica that leaves finishes its calls
-    first. If no further one can be placed now, a warning in the log says once what is
-    missing, and calls go on in the present ones.
+    so set it there. It grows by as many as the waiting calls need, and at most doubles.
+    Calls that wait in a replica stay there, so only later ones count from then on. It
+    shrinks to the number that the calls of the last ``idle`` seconds needed at most. A
+    replica that leaves finishes its calls first. If no further one can be placed now, a
+    warning in the log says once what is missing, and calls go on in the present ones.
 
     ``replicas.method.options(key="user 7").remote(...)`` sends all calls with one key
     to one replica, for example because it has data of that user in a cache. A key is a

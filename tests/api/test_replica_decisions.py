@@ -134,6 +134,18 @@ def test_wait_when_a_call_waits_for_hours_then_little_is_remembered() -> None:
     assert len(meter._marks) < 100
 
 
+def test_wait_when_earlier_calls_are_forgotten_then_later_ones_count() -> None:
+    meter = WaitMeter()
+    meter.measure(0.0, oldest=2, last=5)
+    assert meter.measure(1.0, oldest=2, last=5) == 1.0
+    meter.forget()
+
+    assert meter.measure(1.5, oldest=3, last=5) == 0
+    assert meter.measure(2.0, oldest=3, last=8) == 0
+    assert meter.measure(2.5, oldest=3, last=9) == 0.5  # the sixth waits, too
+    assert meter.measure(3.0, oldest=7, last=9) == 1.0
+
+
 # Who gets a key.
 
 

@@ -51,12 +51,13 @@ async def until(holds: Any) -> None:
 @pytest.mark.usefixtures("runtime")
 async def test_number_when_calls_wait_then_it_grows_and_shrinks_when_idle() -> None:
     async with Replicas(Model, min=1, max=3, idle=4) as models:
-        first = [models.pause.remote(1) for _ in range(4)]
-        await until(lambda: states(models) == ["alive"] * 2)
-        later = [models.pause.remote(1) for _ in range(20)]
-        await until(lambda: states(models) == ["alive"] * 3)
-        assert len(set(await asyncio.gather(*first, *later))) >= 2
+        calls = []
+        while states(models) != ["alive"] * 3:
+            calls.append(models.pause.remote(0.5))
+            await asyncio.sleep(0.05)
         assert sorted(each.slot for each in models.stats()) == [0, 1, 2]
+        calls += [models.pause.remote(0.5) for _ in range(6)]
+        assert len(set(await asyncio.gather(*calls))) == 3
 
         await until(lambda: states(models) == ["alive"])
         assert await models.pause.remote()
