@@ -12,7 +12,7 @@ import asyncio
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import actorlib
 from actorlib.exceptions import OverloadedError
@@ -54,7 +54,7 @@ class Point(NamedTuple):
 class Load:
     """Sends requests, and notes how long each took."""
 
-    def __init__(self, models: actorlib.Replicas[Model]) -> None:
+    def __init__(self, models: actorlib.Replicas[Any]) -> None:
         self._models = models
         self._times: list[float] = []
         self._sent = self._refused = 0
