@@ -19,6 +19,7 @@ from helpers.actors import Echo
 from helpers.owners import Watched
 
 import actorlib
+from actorlib.exceptions import OverloadedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,6 +142,25 @@ async def check_service(service: Server, client: Any) -> None:
         assert "Application shutdown complete" in log
         assert "Traceback" not in log
         assert await asyncio.to_thread(watched.left) == []
+
+
+async def test_request_when_the_replicas_are_full_then_told_when_to_come_again() -> (
+    None
+):
+    from examples.service.app import app, lifespan, refuse  # noqa: PLC0415  # it needs fastapi
+
+    held: list[Any] = []
+    async with lifespan(app):
+        models = app.state.models
+        with pytest.raises(OverloadedError) as refused:
+            while len(held) < 1000:
+                held.append(models.predict.remote("abc"))
+        answer = await refuse(fastapi.Request({"type": "http"}), refused.value)
+        assert set(await asyncio.gather(*held)) == {"cba"}
+
+    assert (answer.status_code, len(held)) == (503, 64 * 2)
+    assert int(answer.headers["Retry-After"]) >= 1
+    assert b"max_pending=64" in answer.body
 
 
 @actorlib.remote

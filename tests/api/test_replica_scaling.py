@@ -149,6 +149,26 @@ async def test_number_when_there_is_no_room_then_said_once_and_calls_go_on(
 
 
 @pytest.mark.usefixtures("runtime")
+async def test_number_when_in_a_placement_group_then_no_larger_than_that(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    group = actorlib.placement_group([{"CPU": 2}])
+    await group.ready()
+    async with Replicas(
+        Model.options(num_cpus=1, placement_group=group), max=4
+    ) as models:
+        calls = []
+        while not caplog.records:
+            calls.append(models.pause.remote(0.5))
+            await asyncio.sleep(0.05)
+        assert (len(models), states(models)) == (2, ["alive"] * 2)
+        assert "cannot be placed now: Model" in caplog.records[0].getMessage()
+        await asyncio.gather(*calls)
+    await actorlib.remove_placement_group(group)
+
+
+@pytest.mark.usefixtures("runtime")
 async def test_number_when_a_further_one_cannot_be_made_then_the_others_go_on(
     tmp_path: Path,
 ) -> None:
