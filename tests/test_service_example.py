@@ -149,16 +149,15 @@ async def test_request_when_the_replicas_are_full_then_told_when_to_come_again()
 ):
     from examples.service.app import app, lifespan, refuse  # noqa: PLC0415  # it needs fastapi
 
-    held: list[Any] = []
     async with lifespan(app):
         models = app.state.models
+        held = [models.predict.remote("abc") for _ in range(64 * 2)]
         with pytest.raises(OverloadedError) as refused:
-            while len(held) < 1000:
-                held.append(models.predict.remote("abc"))
+            models.predict.remote("abc")
         answer = await refuse(fastapi.Request({"type": "http"}), refused.value)
         assert set(await asyncio.gather(*held)) == {"cba"}
 
-    assert (answer.status_code, len(held)) == (503, 64 * 2)
+    assert answer.status_code == 503
     assert int(answer.headers["Retry-After"]) >= 1
     assert b"max_pending=64" in answer.body
 
