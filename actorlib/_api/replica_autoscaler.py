@@ -134,13 +134,14 @@ class Autoscaler:
         count = self._replicas.wanted
         warn(
             "calls of %s wait for more than %g s, and a further replica cannot be "
-            "placed now: %s. Calls go on in the %d of now, and it is placed when there "
-            "is room: end what holds these resources, give init() more, or set max=%d",
+            "placed now. Calls go on in the present replicas (%d), and the next one is "
+            "placed when there is room: end what holds the resources, give init() "
+            "more, or set max=%d. %s",
             self._replicas.class_name,
             self.limits.target_wait,
-            reason.rstrip("."),
             count,
             count,
+            reason,
         )
 
 

@@ -119,7 +119,9 @@ class ReplicaRouter:
                 name = f"{self._set.class_name}[{chosen.slot}]"
                 count = len(self._set.routed[0])
                 raise self._overloaded(
-                    f"{name}, the replica of this key, has {backlog}", backlog * count
+                    f"{name}, the replica of this key, has {backlog} calls without an "
+                    f"answer, and max_pending={self._max_pending}",
+                    backlog * count,
                 )
         return chosen
 
@@ -175,7 +177,9 @@ class ReplicaRouter:
             return routed[min(room)[1]]
         pending = sum(backlogs)
         raise self._overloaded(
-            f"{self._set!r} has {pending} in {len(ids)} replicas", pending
+            f"{self._set!r} has {pending} calls without an answer, and "
+            f"max_pending={limit} for each replica",
+            pending,
         )
 
     def _sample(self) -> None:
@@ -187,8 +191,7 @@ class ReplicaRouter:
         now = self._set.loop.time()
         seconds = self._rate.time_for(calls, now, self._set.ended_calls)
         return OverloadedError(
-            f"{fault} calls without an answer, and max_pending={self._max_pending} for "
-            f"each: call again in about {seconds:.2g} s, or allow more calls or "
+            f"{fault}: call again in about {seconds:.2g} s, or allow more calls or "
             "replicas",
             retry_after=seconds,
         )

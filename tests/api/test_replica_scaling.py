@@ -133,8 +133,8 @@ async def test_number_when_there_is_no_room_then_said_once_and_calls_go_on(
             [record] = caplog.records
             for words in (
                 "calls of Model wait for more than 0.1 s",
-                "cannot be placed now: Model requests CPU=1",
-                "or set max=1",
+                "cannot be placed now. Calls go on in the present replicas (1)",
+                "or set max=1. Model requests CPU=1",
             ):
                 assert words in record.getMessage()
             assert [actor.state for actor in actorlib.list_actors()].count(
@@ -163,7 +163,7 @@ async def test_number_when_in_a_placement_group_then_no_larger_than_that(
             calls.append(models.pause.remote(0.5))
             await asyncio.sleep(0.05)
         assert (len(models), states(models)) == (2, ["alive"] * 2)
-        assert "cannot be placed now: Model" in caplog.records[0].getMessage()
+        assert "set max=2. Model" in caplog.records[0].getMessage()
         await asyncio.gather(*calls)
     await actorlib.remove_placement_group(group)
 
