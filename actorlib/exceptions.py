@@ -34,6 +34,7 @@ __all__ = [
     "ObjectLostError",
     "ObjectStoreFullError",
     "OutOfMemoryError",
+    "OverloadedError",
     "OwnerDiedError",
     "PendingCallsLimitExceeded",
     "PlacementGroupAlreadyExistsError",
@@ -176,6 +177,21 @@ class PendingCallsLimitExceeded(ActorlibError):  # noqa: N818  # Ray's name
     def __init__(self, message: str, *, limit: int = 0) -> None:
         super().__init__(message)
         self.limit = limit
+
+
+class OverloadedError(ActorlibError):
+    """Replicas have as many calls without an answer as ``max_pending`` allows.
+
+    Nothing was called. A server answers with status 503 and ``Retry-After``.
+
+    Attributes:
+        retry_after: Seconds after which the calls of now will have ended, estimated
+            from those that ended recently; 1 if none has ended yet.
+    """
+
+    def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class SerializationError(ActorlibError, TypeError):

@@ -25,6 +25,14 @@ In reading order:
 * ``queue_actor``: the actor of a queue, and its buffer.
 * ``actor_pool``: ``ActorPool``: distributes values among actors.
 * ``replicas``: ``Replicas``: equal actors behind one handle.
+* ``replicated_method``: the methods of replicas, and the options of their calls.
+* ``replica_router``: chooses the replica of each call, and refuses calls.
+* ``replica_routing``: decides who gets a call: the fewest calls, or a key.
+* ``replica_limits``: estimates when a refused call may be made again.
+* ``replica_set``: makes, replaces and ends replicas, and keeps their number.
+* ``replica_autoscaler``: changes the number with the load, by one timer.
+* ``replica_scaling``: decides how many replicas there are.
+* ``replica_health``: calls health checks, and restarts the replicas that fail.
 * ``pipeline``: the implementation of every map.
 * ``map_source``: reads the values of a map from iterables.
 * ``map_calls``: the calls of a map, until their results are taken.

@@ -34,7 +34,7 @@ from actorlib._futures.object_ref import ObjectRef
 from actorlib._futures.stream_reader import ObjectRefGenerator
 from actorlib._options.callee import BoundMethod
 from actorlib._options.interface import BUILT_IN, TERMINATE
-from actorlib.exceptions import PendingCallsLimitExceeded
+from actorlib.exceptions import PendingCallsLimitExceeded, UnknownOptionError
 
 if TYPE_CHECKING:
     import asyncio
@@ -254,6 +254,12 @@ class ActorMethod(Generic[P, R]):
             (1, 2)
         """
         pin = self._pin
+        key = options.get("key")
+        if key is not None:
+            raise UnknownOptionError(
+                f"key={key!r} chooses one of several replicas: it is an "
+                f"option of the methods of Replicas, and {pin.label} is one actor"
+            )
         method = pin.interface.with_options(self._callee.method, options)
         changes = cast("CallKeywords", {**self._changes, **options})
         kind = cast("type[ActorMethod[P, R]]", _kind_of(pin, method))

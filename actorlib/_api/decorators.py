@@ -122,6 +122,14 @@ class ActorClass(Generic[P, T]):
                 ``torch=True`` and no bundle.
             RuntimeError: No runtime is running in this process.
         """
+        return self._create(args, kwargs)
+
+    def _create(
+        self,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        slot: int | None = None,
+    ) -> ActorHandle[T]:
         self._interface.constructor.check(len(args), kwargs)
         engine = self._engine()
         source = self._source.get()
@@ -133,6 +141,7 @@ class ActorClass(Generic[P, T]):
             args=args,
             kwargs=kwargs,
             options=with_context(self._interface.class_name, self._options),
+            slot=slot,
         )
         if self._options.get_if_exists:
             return ActorHandle(engine.obtain(spec))
@@ -461,6 +470,19 @@ def use_engine(
 def interface_and_options(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOptions]:
     """Returns the interface of an actor class, and the options of its actors."""
     return cls._interface, cls._options  # pyright: ignore[reportPrivateUsage]  # of this file
+
+
+def create_in_slot(
+    cls: ActorClass[..., T],
+    slot: int,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+) -> ActorHandle[T]:
+    """Creates an actor as ``remote`` does, which is one of several replicas.
+
+    Its label has the slot, its number among them: ``Model[2]``.
+    """
+    return cls._create(args, kwargs, slot)  # pyright: ignore[reportPrivateUsage]  # of this file
 
 
 def _derived(origin: ActorClass[P, T], options: ActorOptions) -> ActorClass[P, T]:

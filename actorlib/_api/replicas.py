@@ -1,80 +1,34 @@
 """Replicas: equal actors behind one handle; a call goes to the one with the fewest.
 
 Routing uses the engine's numbers of calls without an answer, and keeps none of its own.
-Callbacks on the ends of replicas keep their number: there is no task, except for health
-checks.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 import weakref
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from actorlib._api.actor_handle import no_such_method, pin_of
+from actorlib._api.actor_handle import no_such_method
 from actorlib._api.decorators import ActorClass, interface_and_options
+from actorlib._api.replica_autoscaler import Autoscaler
+from actorlib._api.replica_health import HealthCheck, watch_health
+from actorlib._api.replica_router import ReplicaRouter
+from actorlib._api.replica_scaling import scaling_limits
+from actorlib._api.replica_set import ReplicaSet, all_done, all_ready
+from actorlib._api.replicated_method import ReplicatedMethod
 from actorlib._base.public import public
 from actorlib._base.validation import check_count, checked_duration, wrong_type
 from actorlib._base.value import dataclass
-from actorlib._core.engine import current_engine, find_engine
-from actorlib._futures.object_ref import mark_seen
-from actorlib.exceptions import (
-    ActorDiedError,
-    ActorUnavailableError,
-    Exit,
-    RuntimeDrainingError,
-)
+from actorlib._core.engine import current_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
     from types import TracebackType
 
-    from actorlib._api.actor_handle import ActorHandle, ActorMethod
-    from actorlib._base.ids import ActorId
-    from actorlib._options.call_options import CallKeywords
+    from actorlib._api.actor_handle import ActorHandle
 
 T = TypeVar("T")
-P = ParamSpec("P")
-R = TypeVar("R")
-
-FEW = 8
-"""Up to this number of replicas a call compares all; above it, two random ones."""
-MOST_FAILED_CHECKS = 3
-"""The number of failed health checks in a row after which a replica is killed."""
-_SHORTEST_PAUSE = 0.1
-_LONGEST_PAUSE = 30.0
-
-
-def choose(loads: Sequence[int | None], turn: int) -> int | None:
-    """Returns the index of a replica with the fewest calls without an answer.
-
-    None if none accepts calls.
-
-    Args:
-        loads: The calls of each; None for one that accepts none now.
-        turn: The index of the first comparison, so that equal replicas take turns.
-    """
-    count = len(loads)
-    best = None
-    least = 0
-    for step in range(count):
-        place = (turn + step) % count
-        load = loads[place]
-        if load is None or (best is not None and load >= least):
-            continue
-        best, least = place, load
-        if not load:
-            break
-    return best
-
-
-def pause_before(failures: int) -> float:
-    """Returns the seconds before the next try, after a number of failed starts."""
-    if not failures:
-        return 0.0
-    return min(_SHORTEST_PAUSE * 2.0 ** min(failures - 1, 20), _LONGEST_PAUSE)
 
 
 @public("actorlib.types")
@@ -84,6 +38,8 @@ class ReplicaInfo:
 
     Attributes:
         handle: Its handle.
+        slot: Its number, from 0. Its label is ``Model[2]``. A replica that replaces
+            another one has the same number.
         state: ``starting`` until it is ready, ``alive``, ``unavailable`` while it is
             restarted, ``unhealthy`` after a failed check, ``leaving`` when it gets no
             more calls and finishes those it has.
@@ -94,29 +50,11 @@ class ReplicaInfo:
     """
 
     handle: ActorHandle[Any]
+    slot: int
     state: str
     pending_calls: int | None
     calls: int
     failed_checks: int
-
-
-class _Replica:
-    def __init__(self, handle: ActorHandle[Any]) -> None:
-        engine = pin_of(handle).engine
-        self.handle = handle
-        self.id: ActorId = pin_of(handle).actor_id
-        self.ended = engine.dead(self.id)
-        self.ready = engine.ready(self.id)
-        self.calls = 0
-        self.failed_checks = 0
-        self.leaves = False
-        # The methods without options, whose calls may go to another replica.
-        self.methods: dict[str, ActorMethod[..., Any]] = {}
-
-    @property
-    def was_ready(self) -> bool:
-        ready = self.ready
-        return ready.done() and not ready.cancelled() and ready.exception() is None
 
 
 @public("actorlib")
@@ -136,6 +74,22 @@ class Replicas(Generic[T]):
     replica, calls are treated as with any actor. A call counts until it has ended in
     its replica; if its caller no longer waits, it counts twice, as it takes long.
 
+    With ``max`` their number follows the load. It grows when a call has waited in a
+    replica for more than ``target_wait`` and each replica runs as many calls as it can.
+    That is the ``max_concurrency`` of its class: 1, or 1000 with ``async def`` methods,
+    so set it there. It grows by as many as the waiting calls need, and at most doubles.
+    Calls that wait in a replica stay there, so only later ones count from then on. It
+    shrinks to the number that the calls of the last ``idle`` seconds needed at most. A
+    replica that leaves finishes its calls first. If no further one can be placed now, a
+    warning in the log says once what is missing, and calls go on in the present ones.
+
+    ``replicas.method.options(key="user 7").remote(...)`` sends all calls with one key
+    to one replica, for example because it has data of that user in a cache. A key is a
+    ``str``, ``bytes`` or an ``int``. It stays with its replica while others are added
+    and removed. If that replica dies, is restarted or fails a health check, the key
+    goes to another one. The places of the 10 000 most recent keys are kept; an older
+    key may move when the number of replicas changes.
+
     ``await replicas`` waits until all are ready; ``async with`` does so too, and ends
     them with the block. Without a block they end when this object is gone and their
     calls are done. It is for the program that started the runtime, on the local and on
@@ -143,7 +97,20 @@ class Replicas(Generic[T]):
 
     Args:
         actor_class: A class decorated with ``@actorlib.remote``, with its options.
-        n: The number of replicas, 0 or more.
+        n: The number of replicas, 0 or more, if it is fixed.
+        min: The smallest number, 1 or more, with which it starts. Default: 1.
+        max: The largest number, ``min`` or more. Default: None, for a fixed number.
+        target_wait: Seconds that a call may wait in a replica before it begins, above
+            0; only with ``max``. Default: 0.1.
+        idle: Seconds after which replicas end that were not needed, above 0; only with
+            ``max``. Default: 30.
+        max_pending: The calls without an answer that a replica may have, 1 or more. If
+            all replicas have so many, a call raises OverloadedError at once; a call
+            with a key does so if the replica of its key has so many. Counted are the
+            calls of all callers that the replica runs or that wait for it, also while
+            it starts, and twice those that run on without a caller. Calls that come
+            from a replica that died are never refused. A call from another thread
+            counts when the event loop has received it. Default: None, for any number.
         args: Positional arguments of each constructor.
         kwargs: Keyword arguments of each constructor.
         health: The name of a method without arguments that is called as a health check.
@@ -155,7 +122,8 @@ class Replicas(Generic[T]):
         health_timeout: Seconds that a check may take, above 0. Default: 30.
 
     Raises:
-        TypeError: It is not an actor class, or a value has the wrong type.
+        TypeError: It is not an actor class, a value has the wrong type, or neither
+            ``n`` nor ``max`` is given, or both.
         ValueError: A number is out of range, the class has no such method, or its
             options have a name.
         RuntimeError: No runtime is running, or this is the code of an actor.
@@ -170,46 +138,51 @@ class Replicas(Generic[T]):
         ...     print(await model.predict.remote(21))
         ...     await model.scale(1)
         42
+        >>> async with actorlib.Replicas(Model, min=1, max=2, max_pending=8) as model:
+        ...     print(await model.predict.options(key="user 7").remote(21))
+        42
     """
 
     def __init__(
         self,
         actor_class: ActorClass[..., T] | type[T],
-        n: int,
+        n: int | None = None,
         *,
+        min: int | None = None,  # noqa: A002  # the usual names
+        max: int | None = None,  # noqa: A002  # the usual names
+        target_wait: float | None = None,
+        idle: float | None = None,
+        max_pending: int | None = None,
         args: Sequence[object] = (),
         kwargs: Mapping[str, object] | None = None,
         health: str | None = None,
         health_interval: float = 10.0,
         health_timeout: float = 30.0,
     ) -> None:
-        self._class: ActorClass[..., Any] = _checked_class(actor_class)
-        check_count("n", n, 0)
-        self._interface = interface_and_options(self._class)[0]
-        self._interval = checked_duration("health_interval", health_interval)
-        self._timeout = checked_duration("health_timeout", health_timeout)
-        self._health = health
+        checked = _checked_class(actor_class)
+        limits = scaling_limits(n, min, max, target_wait, idle)
+        if max_pending is not None:
+            check_count("max_pending", max_pending, 1)
+        self._interface = interface_and_options(checked)[0]
+        interval = checked_duration("health_interval", health_interval)
+        timeout = checked_duration("health_timeout", health_timeout)
         if health is not None:
             if health not in self._interface.methods:
                 raise ValueError(f"health: {no_such_method(self._interface, health)}")
             self._interface.methods[health].check(0, {})
-        self._engine = current_engine()
-        self._args, self._kwargs = tuple(args), dict(kwargs or {})
-        self._wanted = 0
-        self._replicas: list[_Replica] = []
-        # The replicas that get calls; replaced at each change, for other threads.
-        self._routed: tuple[list[_Replica], list[ActorId]] = ([], [])
-        self._mover = _weakly(self._route_again)
-        self._turn = 0
-        self._failures = 0
-        self._last_death: BaseException | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._changing = asyncio.Lock()
+        engine = current_engine()
+        engine.loads(())  # other engines refuse it
+        self._set = ReplicaSet(engine, checked, args, kwargs or {})
         self._checks: asyncio.Task[None] | None = None
-        self._is_closed = False
-        self._grow(n)
+        self._autoscaler: Autoscaler | None = None
+        if limits is not None:
+            n = limits.least
+            self._autoscaler = Autoscaler(self._set, limits)
+        self._router = ReplicaRouter(self._set, max_pending, health)
+        self._set.grow(n or 0)
         if health is not None:
-            watch = _watch_health(weakref.ref(self), self._interval)
+            check = HealthCheck(health, interval, timeout)
+            watch = watch_health(weakref.ref(self._set), check)
             self._checks = asyncio.get_running_loop().create_task(watch)
             weakref.finalize(self, self._checks.cancel).atexit = False
 
@@ -220,63 +193,9 @@ class Replicas(Generic[T]):
             raise AttributeError(name)
         if name not in self._interface.methods:
             raise no_such_method(self._interface, name)
-        return ReplicatedMethod(self, name, {})
-
-    def _route(self) -> _Replica:
-        chosen = self._choose()
-        if chosen is not None:
-            return chosen
-        # Calls wait for replicas that start; for others as their options say.
-        routed, _ = self._routed
-        waiting = [each for each in routed if not each.was_ready] or routed
-        if not waiting:
-            raise self._no_replica()
-        return waiting[self._turn % len(waiting)]
-
-    def _route_again(self) -> ActorId | None:
-        """Chooses the replica for a call of a dead one; None if there is none."""
-        if self._over:
-            return None
-        starting = (each for each in self._routed[0] if not each.was_ready)
-        chosen = self._choose() or next(starting, None)
-        if chosen is None:
-            return None
-        chosen.calls += 1
-        return chosen.id
-
-    def _choose(self) -> _Replica | None:
-        """Chooses a replica that accepts calls now; None if none does."""
-        routed, ids = self._routed
-        count = len(routed)
-        if count > FEW:
-            one = int(random.random() * count)
-            other = int(random.random() * (count - 1))
-            other += other >= one
-            place = choose(self._engine.loads((ids[one], ids[other])), 0)
-            if place is not None:
-                return routed[other if place else one]
-        turn = self._turn = self._turn + 1
-        place = choose(self._engine.loads(ids), turn)
-        return None if place is None else routed[place]
-
-    def _no_replica(self) -> BaseException:
-        problem = f"{self!r} has no replica that accepts calls"
-        if self._over:
-            return RuntimeError(f"{problem}: {self._over}")
-        if not self._wanted:
-            return RuntimeError(f"{problem}: it was scaled to 0")
-        death = self._last_death
-        if isinstance(death, ActorDiedError):
-            message = f"{problem}. The last death: {death}"
-            actor = death.actor_id
-            return ActorUnavailableError(message, exit=death.exit, actor_id=actor)
-        if death is not None:
-            return RuntimeError(f"{problem}. The last could not be made: {death}")
-        here = [each for each in self._replicas if not each.leaves]
-        is_ill = any(each.failed_checks for each in here)
-        reason = f"{self._health}() fails" if is_ill else "the next is being made"
-        end = Exit(cause="restarted", reason=reason)
-        return ActorUnavailableError(f"{problem}: {reason}", exit=end)
+        return ReplicatedMethod(
+            self, self._router, self._autoscaler, self._interface, name
+        )
 
     # The number of replicas.
 
@@ -287,35 +206,35 @@ class Replicas(Generic[T]):
             ActorDiedError: The constructor of one raised, or it ended before that.
             ActorUnschedulableError: They ask for more than this machine can ever grant.
         """
-        yield from self._all_ready(self._replicas).__await__()
+        yield from all_ready(self._set.replicas).__await__()
         return self
 
     async def scale(self, n: int) -> None:
         """Changes the number of replicas, and waits for the change.
 
         New ones are ready then. If there are too many, those with the fewest calls get
-        no more from now on, finish the ones they have, and end.
+        no more from now on, finish the ones they have, and end. With ``max`` the number
+        follows the load again from there.
 
         Args:
-            n: The new number, 0 or more.
+            n: The new number, 0 or more; with ``max``, from ``min`` to ``max``.
 
         Raises:
             TypeError: It is not a whole number.
-            ValueError: It is negative.
+            ValueError: It is out of range.
             RuntimeError: The replicas were closed.
             ActorDiedError: A new one could not be made; others go on.
         """
         check_count("n", n, 0)
-        async with self._changing:
-            self._check_open()
-            new = self._grow(n)
-            stay = [each for each in self._replicas if not each.leaves]
-            stay.sort(key=lambda each: self._load_of(each) or 0)
-            leaving = stay[: max(0, len(stay) - n)]
-            for each in leaving:
-                self._stop_routing(each)
-        await self._leave(leaving)
-        await self._all_ready(new)
+        limits = None if self._autoscaler is None else self._autoscaler.limits
+        if limits is not None and not limits.least <= n <= limits.most:
+            raise ValueError(
+                f"scale({n}) is out of the limits of {self!r}, which are "
+                f"min={limits.least} and max={limits.most}"
+            )
+        await self._set.scale(n)
+        if self._autoscaler is not None:
+            self._autoscaler.watch()
 
     async def replace(
         self,
@@ -345,48 +264,38 @@ class Replicas(Generic[T]):
             RuntimeError: The replicas were closed.
             ActorDiedError: A new one could not be made.
         """
-        async with self._changing:
-            self._check_open()
-            new_class = self._class
-            if actor_class is not None:
-                new_class = self._checked_successor(actor_class)
-            before = self._class, self._args, self._kwargs
-            self._class = new_class
-            self._args = self._args if args is None else tuple(args)
-            self._kwargs = self._kwargs if kwargs is None else dict(kwargs)
-            try:
-                for old in [each for each in self._replicas if not each.leaves]:
-                    await self._replace_one(old, surge=surge)
-            except BaseException:
-                self._class, self._args, self._kwargs = before
-                raise
-            finally:
-                self._plan_to_grow()  # replaces those that died meanwhile
+        replicas = self._set
+        new_class = replicas.actor_class
+        if actor_class is not None:
+            new_class = self._checked_successor(actor_class)
+        await replicas.replace(new_class, args, kwargs, surge=surge)
 
     def stats(self) -> list[ReplicaInfo]:
         """Returns the state of each replica, including those that are ending."""
         return [
             ReplicaInfo(
                 handle=each.handle,
-                state=self._state_of(each),
-                pending_calls=self._load_of(each),
+                slot=each.slot,
+                state=self._set.state_of(each),
+                pending_calls=self._set.load_of(each),
                 calls=each.calls,
                 failed_checks=each.failed_checks,
             )
-            for each in self._replicas
+            for each in self._set.replicas
         ]
 
     async def aclose(self) -> None:
         """Ends all replicas after their calls."""
         self._close()
-        await self._leave(list(self._replicas))
+        await all_done(self._set.leave(self._set.replicas))
 
     async def __aenter__(self) -> Replicas[T]:
         """Waits until all are ready; they end with the block."""
         try:
             return await self
         except BaseException:
-            await self._kill_all()
+            self._close()
+            await self._set.kill_all()
             raise
 
     async def __aexit__(
@@ -399,19 +308,15 @@ class Replicas(Generic[T]):
         if kind is None:
             await self.aclose()
         else:
-            await self._kill_all()
+            self._close()
+            await self._set.kill_all()
 
     def __len__(self) -> int:
         """The number of replicas."""
-        return self._wanted
+        return self._set.wanted
 
     def __repr__(self) -> str:
-        states = [self._state_of(each) for each in self._replicas]
-        counts = ", ".join(
-            f"{states.count(state)} {state}" for state in dict.fromkeys(states)
-        )
-        suffix = f": {counts}" if counts else ""
-        return f"Replicas({self._interface.class_name}, {self._wanted}{suffix})"
+        return repr(self._set)
 
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *self._interface.methods})
@@ -422,124 +327,12 @@ class Replicas(Generic[T]):
             "runtime. Send the handles, [each.handle for each in replicas.stats()]"
         )
 
-    # Creation and end of replicas.
-
-    def _grow(self, n: int) -> list[_Replica]:
-        """Makes replicas until there are ``n``; returns the new ones."""
-        self._wanted = n
-        new: list[_Replica] = []
-        while sum(not each.leaves for each in self._replicas) < n:
-            new.append(self._make())
-        return new
-
-    def _make(self) -> _Replica:
-        handle = cast("Any", self._class).remote(*self._args, **self._kwargs)
-        new = _Replica(handle)
-        new.ready.add_done_callback(_weakly(self._on_ready))
-        new.ended.add_done_callback(partial(_weakly(self._on_end), new.id))
-        self._replicas.append(new)
-        self._route_to([*self._routed[0], new])
-        return new
-
-    def _replace_missing(self) -> None:
-        self._timer = None
-        if self._over or self._changing.locked():
-            return  # the change plans it again at its end
-        try:
-            self._grow(self._wanted)
-        except Exception as error:  # noqa: BLE001  # the class or an argument can no longer be sent
-            self._last_death = error
-            self._failures += 1
-            self._plan_to_grow()
-
-    def _plan_to_grow(self) -> None:
-        if self._timer is None:
-            pause = pause_before(self._failures)
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(pause, _weakly(self._replace_missing))
-
-    def _on_ready(self, ready: asyncio.Future[None]) -> None:
-        if not ready.cancelled() and ready.exception() is None:
-            self._failures, self._last_death = 0, None
-
-    def _on_end(self, actor: ActorId, _: asyncio.Future[None]) -> None:
-        gone = next((each for each in self._replicas if each.id == actor), None)
-        if gone is None:
-            return
-        self._replicas.remove(gone)
-        self._route_to([each for each in self._routed[0] if each is not gone])
-        if gone.leaves or self._is_closed:
-            return
-        if not gone.was_ready:
-            self._failures += 1
-            if gone.ready.done() and not gone.ready.cancelled():
-                self._last_death = gone.ready.exception()
-        self._plan_to_grow()
-
-    async def _replace_one(self, old: _Replica, *, surge: bool) -> None:
-        if old not in self._replicas:
-            return  # it has died and was replaced
-        if surge:
-            await self._make_ready()
-        await self._leave([old])
-        if not surge:
-            await self._make_ready()
-
-    async def _make_ready(self) -> None:
-        self._check_open()  # they may have been closed meanwhile
-        new = self._make()
-        try:
-            await asyncio.shield(new.ready)
-        except BaseException:
-            self._stop_routing(new)
-            self._replicas = [each for each in self._replicas if each is not new]
-            raise
-
-    async def _leave(self, leaving: list[_Replica]) -> None:
-        for each in leaving:
-            self._stop_routing(each)
-        ends = [self._engine.end(each.id) for each in leaving]
-        await _all_done(ends)
-
-    async def _kill_all(self) -> None:
-        self._close()
-        replicas = list(self._replicas)
-        for each in replicas:
-            self._stop_routing(each)
-        await _all_done([self._engine.kill(each.id) for each in replicas])
-
-    def _stop_routing(self, replica: _Replica) -> None:
-        replica.leaves = True
-        self._route_to([each for each in self._routed[0] if each is not replica])
-
-    def _route_to(self, replicas: list[_Replica]) -> None:
-        self._routed = replicas, [each.id for each in replicas]
-
     def _close(self) -> None:
-        self._is_closed = True
-        self._wanted = 0
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._set.close()
+        if self._autoscaler is not None:
+            self._autoscaler.close()
         if self._checks is not None:
             self._checks.cancel()
-
-    async def _all_ready(self, replicas: Sequence[_Replica]) -> None:
-        await _all_done([asyncio.shield(each.ready) for each in replicas])
-
-    @property
-    def _over(self) -> str:
-        """Why there can be no replicas; empty if there can be."""
-        if self._is_closed:
-            return "it was closed"
-        # Another runtime may run by now, which must not get these actors.
-        if find_engine() is not self._engine:
-            return "its runtime was shut down"
-        return ""
-
-    def _check_open(self) -> None:
-        if self._over:
-            raise RuntimeError(f"{self!r} can no longer be changed: {self._over}")
 
     def _checked_successor(self, actor_class: object) -> ActorClass[..., Any]:
         new_class = _checked_class(actor_class)
@@ -550,107 +343,6 @@ class Replicas(Generic[T]):
                 f"its methods {', '.join(missing)}"
             )
         return new_class
-
-    def _load_of(self, replica: _Replica) -> int | None:
-        return self._engine.loads([replica.id])[0]
-
-    def _state_of(self, replica: _Replica) -> str:
-        if replica.leaves:
-            return "leaving"
-        if not replica.was_ready:
-            return "starting"
-        if self._load_of(replica) is None:
-            return "unavailable"
-        return "unhealthy" if replica.failed_checks else "alive"
-
-    # Health checks.
-
-    async def _check_all(self) -> None:
-        checked = [
-            each
-            for each in self._replicas
-            if not each.leaves and self._load_of(each) is not None
-        ]
-        await asyncio.gather(*map(self._check, checked))
-
-    async def _check(self, replica: _Replica) -> None:
-        assert self._health is not None
-        method = getattr(replica.handle, self._health)
-        try:
-            await method.options(timeout=self._timeout).remote()
-        except RuntimeDrainingError:
-            return  # the check was not sent
-        except Exception:  # noqa: BLE001  # any error is a failed check
-            replica.failed_checks += 1
-        else:
-            replica.failed_checks = 0
-        if replica.leaves or replica not in self._replicas:
-            return
-        others = [each for each in self._routed[0] if each is not replica]
-        self._route_to(others if replica.failed_checks else [*others, replica])
-        if replica.failed_checks >= MOST_FAILED_CHECKS:
-            replica.failed_checks = 0
-            self._route_to([*others, replica])  # it is skipped until it is back
-            self._engine.kill(replica.id, restart=True).add_done_callback(mark_seen)
-
-
-class ReplicatedMethod:
-    """A method of replicas; ``.remote(...)`` calls it on one of them."""
-
-    __slots__ = ("_name", "_options", "_replicas")
-
-    def __init__(
-        self, replicas: Replicas[Any], name: str, options: CallKeywords
-    ) -> None:
-        self._replicas = replicas
-        self._name = name
-        self._options = options
-
-    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Calls the method of the replica with the fewest calls; see ActorMethod.
-
-        Returns:
-            A ref of the result, or a stream.
-
-        Raises:
-            ActorUnavailableError: There is no replica; the message has the reason.
-            TypeError: The arguments do not fit the method, or cannot be sent.
-        """
-        replica = self._replicas._route()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-        method = replica.methods.get(self._name)
-        if method is None or self._options:
-            method = self._method_of(replica)
-        ref = method.remote(*args, **kwargs)
-        replica.calls += 1
-        return ref
-
-    def _method_of(self, replica: _Replica) -> ActorMethod[..., Any]:
-        method: ActorMethod[..., Any] = getattr(replica.handle, self._name)
-        if self._options:
-            method = method.options(**self._options)
-        mover = self._replicas._mover  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-        method = method._moving(mover)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # only for replicas
-        if not self._options:
-            replica.methods[self._name] = method
-        return method
-
-    def options(self, /, **options: Any) -> ReplicatedMethod:
-        """Returns the method with some options replaced; see ActorMethod.options."""
-        changes = cast("CallKeywords", {**self._options, **options})
-        method = ReplicatedMethod(self._replicas, self._name, changes)
-        interface = self._replicas._interface  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-        interface.with_options(interface.methods[self._name], changes)
-        return method
-
-    def __call__(self, *_: object, **__: object) -> None:
-        """Refuses: a remote call does not look like a local one."""
-        raise TypeError(
-            f"{self._name}() runs in another process: write .{self._name}.remote(...) "
-            "and await it"
-        )
-
-    def __repr__(self) -> str:
-        return f"<method {self._name} of {self._replicas!r}>"
 
 
 def _checked_class(actor_class: object) -> ActorClass[..., Any]:
@@ -666,32 +358,3 @@ def _checked_class(actor_class: object) -> ActorClass[..., Any]:
             "one actor"
         )
     return checked
-
-
-async def _watch_health(replicas: weakref.ref[Replicas[Any]], interval: float) -> None:
-    """Checks all replicas in intervals, while the Replicas object exists."""
-    while True:
-        await asyncio.sleep(interval)
-        owner = replicas()
-        if owner is None:
-            return
-        await owner._check_all()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-        del owner
-
-
-async def _all_done(futures: Sequence[asyncio.Future[None]]) -> None:
-    """Waits for all futures, and then raises the first error."""
-    for outcome in await asyncio.gather(*futures, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
-
-
-def _weakly(method: Callable[P, R]) -> Callable[P, R | None]:
-    """Returns a function that calls a method as long as its object exists."""
-    reference = weakref.WeakMethod(method)
-
-    def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
-        bound = reference()
-        return None if bound is None else bound(*args, **kwargs)
-
-    return call

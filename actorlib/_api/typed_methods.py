@@ -140,8 +140,8 @@ def method(*given: object, **options: Any) -> object:
     Args:
         *given: The method.
         **options: The options of its calls, by name.
-            ``help(actorlib.types.CallOptions)`` describes each option; ``name`` is only
-            for single calls.
+            ``help(actorlib.types.CallOptions)`` describes each option; ``name`` and
+            ``key`` are only for single calls.
 
     Returns:
         The same plain method, which may still be called on an instance. To a type
@@ -149,7 +149,7 @@ def method(*given: object, **options: Any) -> object:
 
     Raises:
         TypeError: It does not decorate a method, an option is unknown or only for
-            single calls (``name``), or a value has the wrong type.
+            single calls (``name``, ``key``), or a value has the wrong type.
         ValueError: A value is out of range.
 
     Example:
@@ -161,11 +161,12 @@ def method(*given: object, **options: Any) -> object:
         >>> await Store.remote().read.remote("a")
         'A'
     """
-    if "name" in options:
-        raise UnknownOptionError(
-            f"name={options['name']!r} is an option of one call and not of a method: "
-            "write .options(name=...)"
-        )
+    for word in ("name", "key"):
+        if word in options:
+            raise UnknownOptionError(
+                f"{word}={options[word]!r} is an option of one call and not of a "
+                f"method: write .options({word}=...)"
+            )
     checked = CallOptions().updated(options)
 
     def decorate(function: object) -> object:

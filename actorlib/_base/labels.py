@@ -1,4 +1,7 @@
-"""Formats the names of actors for messages: ``Model 'm1' (pid 812)``."""
+"""Formats the names of actors for messages: ``Model 'm1' (pid 812)``.
+
+A replica has a number instead of a name: ``Model[2] (pid 812)``.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,31 @@ class Label:
         class_name: The name of its class.
         own: The result of its own ``__repr__``, or the empty string. It replaces the
             class in the label.
+        slot: Its number among replicas, as in ``Model[2]``; None if it is none.
     """
 
-    __slots__ = ("_name", "class_name", "own")
+    __slots__ = ("_name", "class_name", "own", "slot")
 
-    def __init__(self, class_name: str, name: str | None = None, own: str = "") -> None:
+    def __init__(
+        self,
+        class_name: str,
+        name: str | None = None,
+        own: str = "",
+        slot: int | None = None,
+    ) -> None:
         self.class_name = class_name
         self.own = own
+        self.slot = slot
         self._name = name
 
-    def __str__(self) -> str:
+    @property
+    def head(self) -> str:
+        """The label without the name."""
         head = self.own or self.class_name
-        return head if self._name is None else f"{head} {self._name!r}"
+        return head if self.slot is None else f"{head}[{self.slot}]"
+
+    def __str__(self) -> str:
+        return self.head if self._name is None else f"{self.head} {self._name!r}"
 
     def at(self, pid: int) -> str:
         """Returns the label with a process id, unless that is 0."""
@@ -37,11 +53,11 @@ class Label:
     def method(self, name: str, pid: int = 0) -> str:
         """Returns the label of one of its methods: ``Model.ping of 'm1' (pid 812)``."""
         of = "" if self._name is None else f" of {self._name!r}"
-        return with_pid(f"{self.own or self.class_name}.{name}{of}", pid)
+        return with_pid(f"{self.head}.{name}{of}", pid)
 
     def with_own(self, own: str) -> Label:
         """Returns a copy of this label with the result of the actor's ``__repr__``."""
-        return Label(self.class_name, self._name, own)
+        return Label(self.class_name, self._name, own, self.slot)
 
 
 def with_pid(text: str, pid: int) -> str:

@@ -274,6 +274,13 @@ def checked_counts(name: str, value: object, example: str) -> dict[str, int]:
     return dict(counts)
 
 
+def check_key(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, str | bytes | int):
+        raise wrong_type(
+            f"{name} takes a str, bytes or an int, such as 'user 7'", value
+        )
+
+
 def check_times(name: str, value: object) -> None:
     """Checks that a value is a whole number, 0 or more, or -1 for no limit."""
     if isinstance(value, bool) or not isinstance(value, Integral):

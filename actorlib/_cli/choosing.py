@@ -66,6 +66,7 @@ def title_of(actor: ActorInfo) -> str:
 def _list_meanings(word: str) -> Iterator[Callable[[ActorInfo], bool]]:
     """Returns the meanings of a word, the likeliest first."""
     yield lambda row: row.name == word
+    yield lambda row: row.slot is not None and row.label == word
     if word.isdecimal() and not word.startswith("0"):
         yield lambda row: row.pid == int(word)
     if len(word) >= _SHORTEST:

@@ -49,7 +49,10 @@ def _actors() -> list[str]:
 
 
 def words_for(rows: Sequence[ActorInfo]) -> Iterator[str]:
-    """Yields a word for each actor by which it is found: its name, class or pid."""
+    """Yields a word for each actor by which it is found.
+
+    That is its name, its class, its label among replicas, or its pid.
+    """
     nameless = Counter(row.class_name for row in rows if row.name is None)
     named = {row.name for row in rows}
     for row in rows:
@@ -58,5 +61,7 @@ def words_for(rows: Sequence[ActorInfo]) -> Iterator[str]:
                 yield row.name
         elif nameless[row.class_name] == 1 and row.class_name not in named:
             yield row.class_name
+        elif row.slot is not None and row.label.isprintable():
+            yield row.label
         elif row.pid:
             yield str(row.pid)

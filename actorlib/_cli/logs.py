@@ -39,6 +39,8 @@ _PAUSE = 0.3
 _MANY = 500
 """New lines after which there is no pause: about 1,000 are kept per actor."""
 _SHORTEST = 4
+_SLOT = re.compile(r"\[\d+\]$")
+"""The end of the label of a replica."""
 _STEERING = re.compile(
     r"\x1b(?!\[[0-9;:]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]"
 )
@@ -240,14 +242,16 @@ class _Reader:
 def is_of(line: LogLine, word: str) -> bool:
     """Whether a line is of the actor of a word, as far as the line shows.
 
-    The word is a name, a class, a pid, or the beginning or the end of an id.
+    The word is a name, a class, a replica as in ``Model[2]``, a pid, or the beginning
+    or the end of an id.
     """
     if word == str(line.pid):
         return True
     actor, label = line.actor_id, line.label
     if len(word) >= _SHORTEST and (actor.startswith(word) or actor.endswith(word)):
         return True
-    return word == label.partition(" ")[0] or label.endswith(f" {word!r}")
+    head = label.partition(" ")[0]
+    return word in (head, _SLOT.sub("", head)) or label.endswith(f" {word!r}")
 
 
 def _write(lines: Sequence[LogLine], lost: int, *, as_json: bool) -> None:

@@ -87,6 +87,7 @@ class ActorSpec:
         args: Positional arguments of the constructor.
         kwargs: Keyword arguments of the constructor.
         options: The options of the actor.
+        slot: Its number among replicas, for its label; None if it is not one of them.
     """
 
     source: object
@@ -95,6 +96,7 @@ class ActorSpec:
     args: tuple[object, ...]
     kwargs: Mapping[str, object]
     options: ActorOptions
+    slot: int | None = None
 
 
 class ActorExit(SystemExit):  # not an error but an exit, like its base
@@ -128,6 +130,18 @@ class HandlePin:
         # names of modules may be None.
         with suppress(AttributeError, TypeError):
             self.engine.release(self.actor_id)
+
+
+class CallQueue(NamedTuple):
+    """The calls of an actor, by their numbers, which increase.
+
+    Attributes:
+        oldest: The number of the oldest call that has not begun; 0 for none.
+        last: The number of the last call.
+    """
+
+    oldest: int
+    last: int
 
 
 class Refusal(NamedTuple):
@@ -249,6 +263,18 @@ class Engine(Protocol):
     def loads(self, actors: Sequence[ActorId]) -> list[int | None]:
         """Counts the unfinished calls of each actor; None for one that refuses them."""
         raise _refusal(self, "loads")
+
+    def backlogs(self, actors: Sequence[ActorId]) -> list[int]:
+        """Counts the unfinished calls of each actor, even if it refuses them now."""
+        raise _refusal(self, "backlogs")
+
+    def call_queue(self, actor: ActorId) -> CallQueue:
+        """Returns which calls of an actor have not begun; only on the loop."""
+        raise _refusal(self, "call_queue")
+
+    def shortage(self, label: str, options: ActorOptions) -> str:
+        """Explains why an actor would not be placed at once; empty if it would."""
+        raise _refusal(self, "shortage")
 
     def dead(self, actor: ActorId) -> asyncio.Future[None]:
         """Returns a future that is done when the actor is dead for good."""

@@ -15,6 +15,7 @@ from actorlib._base.validation import (
     check_bool,
     check_count,
     check_fields,
+    check_key,
     check_limit,
     check_one_of,
     check_text,
@@ -51,6 +52,7 @@ class MethodKeywords(CallTermKeywords, total=False):
 class CallKeywords(MethodKeywords, total=False):
     """The keywords of ``handle.ping.options(...)``."""
 
+    key: str | bytes | int | None
     name: str | None
 
 
@@ -168,6 +170,8 @@ class CallOptions(CallTerms):
         concurrency_group: The concurrency group of the call. If the actor has none of
             that name, ValueError is raised. Default: None, for the methods without a
             group.
+        key: For the methods of ``Replicas``: all calls with one key go to one replica.
+            Default: None, for the replica with the fewest calls.
         max_task_retries: How often a call is sent again if the actor dies while it
             runs; -1 for always. Default: None, for that of the actor.
         name: The result of ``get_task_name`` where the call runs. Default: None, which
@@ -180,6 +184,7 @@ class CallOptions(CallTerms):
     subject: ClassVar[str] = "a method"
 
     concurrency_group: str | None = option(check_text, "'io'", default=None)
+    key: str | bytes | int | None = option(check_key, default=None)
     max_task_retries: int | None = option(check_times, default=None)
     name: str | None = option(check_text, "'nightly'", default=None)
     retry_exceptions: bool | Sequence[type[Exception]] | None = option(

@@ -26,6 +26,7 @@ from actorlib._base.log import warn
 from actorlib._base.process_stat import read_stat
 from actorlib._core.engine import (
     ActorSpec,
+    CallQueue,
     Feature,
     FeatureT,
     HandlePin,
@@ -224,7 +225,7 @@ class LocalEngine(RuntimeEngine):
         actor = self.actor_table.ids.new_id()
         self.actor_table.create(
             actor,
-            ActorDefinition(definition, spec.interface, spec.options),
+            ActorDefinition(definition, spec.interface, spec.options, slot=spec.slot),
             self._submitter.constructor_arguments(arguments),
         )
         return actor
@@ -450,6 +451,21 @@ class LocalEngine(RuntimeEngine):
     def loads(self, actors: Sequence[ActorId]) -> list[int | None]:
         supervisors = map(self._supervisors.get, actors)
         return [None if each is None else each.router.load for each in supervisors]
+
+    @override
+    def backlogs(self, actors: Sequence[ActorId]) -> list[int]:
+        supervisors = map(self._supervisors.get, actors)
+        return [0 if each is None else each.router.backlog for each in supervisors]
+
+    @override
+    def call_queue(self, actor: ActorId) -> CallQueue:
+        supervisor = self._supervisors.get(actor)
+        return CallQueue(0, 0) if supervisor is None else supervisor.router.queue()
+
+    @override
+    def shortage(self, label: str, options: ActorOptions) -> str:
+        self._check_thread()
+        return self.actor_table.placer.shortage(label, options)
 
     @override
     def dead(self, actor: ActorId) -> asyncio.Future[None]:

@@ -573,6 +573,7 @@ class WorkerStarter:
         return ActorConfig(
             actor_id=record.id,
             class_name=record.called.class_name,
+            slot=record.slot,
             name=options.name,
             namespace=self._namespace,
             prefix=session.prefix,

@@ -65,6 +65,7 @@ class ActorInfo:
             epoch; None until then. A restart does not change it.
         ended_at: The time when it was dead for good; None until then.
         repr_name: The result of its own ``__repr__``, or the empty string.
+        slot: Its number among ``Replicas``; None if it is not one of them.
         share: Its share of devices, and how that share is enforced.
         host_memory: The bytes of the machine's memory that were resident in its
             processes at the last check. On Linux, actors that request ``memory`` are
@@ -97,11 +98,12 @@ class ActorInfo:
     host_memory: int | None = None
     device_memory: dict[str, int] = field(default_factory=dict[str, int])
     made_calls: int = 0
+    slot: int | None = None
 
     @property
     def label(self) -> str:
-        """Its name in messages: ``Model 'm1'``, or ``Model`` if it has no name."""
-        return str(Label(self.class_name, self.name, self.repr_name))
+        """Its name in messages: ``Model 'm1'``, ``Model[2]`` or ``Model``."""
+        return str(Label(self.class_name, self.name, self.repr_name, self.slot))
 
     def _repr_html_(self) -> str:
         """Returns a table for a notebook."""

@@ -165,6 +165,12 @@ class Admission:
         reason = shortage(self.ledger, request)
         return f"{reason}{self.describe_others(request, pending)}"
 
+    def grants_at_once(self, request: LeaseRequest) -> bool:
+        lease = self._queue.try_at_once(request)
+        if lease is not None:
+            self.ledger.release(lease)
+        return lease is not None
+
     def preview(self, request: LeaseRequest) -> str:
         lease = self._queue.try_at_once(request)
         if lease is not None:

@@ -165,6 +165,15 @@ class Scheduler:
             return group.preview(request)
         return self.catalogue.refusal(request) or self.admission.preview(request)
 
+    def grants_at_once(self, request: LeaseRequest) -> bool:
+        """Whether a new request would be granted now; nothing changes."""
+        if request.group is None:
+            return self.admission.grants_at_once(request)
+        pending = self.acquire(request)
+        is_granted = pending.done() and pending.exception() is None
+        self.leave(pending)
+        return is_granted
+
     def devices(self) -> list[DeviceInfo]:
         """Lists the devices that may be granted, by kind, in index order."""
         return [

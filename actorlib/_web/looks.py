@@ -226,7 +226,7 @@ PAGE: Final = RowEncoder(
             "draining=status.snapshot.draining point"
         ),
         ActorStatus: (
-            "actor_id class_name repr_name name state pid resources devices "
+            "actor_id class_name repr_name name slot state pid resources devices "
             "device_nbytes device_memory share running_calls pending_calls "
             "waiting_calls rate cpu=process.cpu rss=process.rss "
             "is_stopped=process.is_stopped restarts age why death "

@@ -27,6 +27,7 @@ class ActorConfig:
         actor_id: The actor of the worker.
         class_name: The name of the actor's class; empty for an attached program.
         name: The actor's name, or None.
+        slot: Its number among replicas, or None.
         namespace: The default namespace for names.
         prefix: The first eight bytes of the ids that it makes.
         node_id: The machine, in hex.
@@ -55,6 +56,7 @@ class ActorConfig:
     actor_id: ActorId
     class_name: str
     name: str | None = None
+    slot: int | None = None
     namespace: str = "default"
     prefix: bytes
     node_id: str = ""

@@ -158,7 +158,7 @@ def read_start(frame: Frame) -> Start:
     config = ActorConfig(**values)
     return Start(
         config=config,
-        label=Label(config.class_name, config.name),
+        label=Label(config.class_name, config.name, slot=config.slot),
         threads=ExecutorThreads(),
         source=source,
         borrowed=borrowed,

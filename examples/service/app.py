@@ -2,6 +2,9 @@
 
     uvicorn examples.service.app:app
 
+The number of replicas follows the load. Requests beyond what they can take are answered
+with status 503, and with the time after which to try again.
+
 After SIGTERM uvicorn accepts no new requests and finishes those that it has; then the
 runtime drains, and the replicas close. A replica that is killed restarts, and its calls
 are repeated: no request fails. A client that disconnects cancels its call.
@@ -12,13 +15,18 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import asynccontextmanager
+from math import ceil
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
 import actorlib
-from actorlib.exceptions import ActorUnavailableError, RuntimeDrainingError
+from actorlib.exceptions import (
+    ActorUnavailableError,
+    OverloadedError,
+    RuntimeDrainingError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@actorlib.remote(num_gpus=0.5, max_restarts=-1, max_task_retries=3)
+@actorlib.remote(num_gpus=0.5, max_concurrency=32, max_restarts=-1, max_task_retries=3)
 class Model:
     """Reverses texts in batches, on half a GPU."""
 
@@ -65,7 +73,9 @@ async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
     """Starts the runtime and the replicas with the service, and ends them with it."""
     async with (
         actorlib.init(num_gpus=2) as runtime,
-        actorlib.Replicas(Model, 4, health="check") as models,
+        actorlib.Replicas(
+            Model, min=2, max=4, max_pending=64, health="check"
+        ) as models,
     ):
         app.state.models = models
         yield
@@ -86,6 +96,13 @@ def models_of(request: Request) -> actorlib.Replicas[Any]:
 async def try_later(_: Request, error: Exception) -> JSONResponse:
     """Answers 503: the caller may try again."""
     return JSONResponse({"detail": str(error)}, 503, {"Retry-After": "1"})
+
+
+@app.exception_handler(OverloadedError)
+async def refuse(_: Request, error: OverloadedError) -> JSONResponse:
+    """Answers 503: the replicas have as many calls as they may have."""
+    seconds = str(ceil(error.retry_after))
+    return JSONResponse({"detail": str(error)}, 503, {"Retry-After": seconds})
 
 
 async def answer_of(request: Request, ref: actorlib.ObjectRef[T]) -> T:
@@ -124,9 +141,9 @@ def plain(request: Request, text: str) -> dict[str, str]:
 @app.get("/stream")
 async def stream(request: Request, text: str) -> StreamingResponse:
     """Sends each word as an event. A client that disconnects cancels the work."""
+    words = models_of(request).tokens.remote(text)  # outside: it may be refused
 
     async def events() -> AsyncIterator[str]:
-        words = models_of(request).tokens.remote(text)
         async for word in words:
             yield f"data: {await word}\n\n"
 
@@ -139,5 +156,5 @@ async def replicas(request: Request) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for each in models_of(request).stats():
         pid, gpus = await each.handle.where.remote()
-        rows.append({"pid": pid, "gpus": gpus, "calls": each.calls})
+        rows.append({"slot": each.slot, "pid": pid, "gpus": gpus, "calls": each.calls})
     return rows

@@ -16,7 +16,8 @@ from helpers.marks import in_memory
 
 import actorlib
 from actorlib import Replicas
-from actorlib._api.replicas import choose, pause_before
+from actorlib._api.replica_routing import choose
+from actorlib._api.replica_scaling import pause_before
 from actorlib.exceptions import (
     ActorDiedError,
     ActorError,

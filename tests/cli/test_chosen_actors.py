@@ -31,6 +31,8 @@ ROWS = [
     row(5, "m2", state="dead"),
     row(6, "old", state="dead"),
     row(7, "m7", pid=0, state="pending"),
+    row(8, None, class_name="Part", slot=0),
+    row(9, None, class_name="Part", slot=1),
 ]
 
 
@@ -46,6 +48,7 @@ ROWS = [
         ("old", 6),
         ("0000000000000003", 3),
         (f"{0xABCD:016x}{7:016x}", 7),
+        ("Part[1]", 9),
     ],
 )
 def test_actor_when_a_word_means_one_then_that_is_it(word: str, number: int) -> None:
@@ -57,6 +60,7 @@ def test_actor_when_a_word_means_one_then_that_is_it(word: str, number: int) -> 
     [
         ("Model", r"may be any of Model 'm1' \(pid 801\) .*: write its id or its pid"),
         ("0000", "may be any of"),
+        ("Part", r"may be any of Part\[0\] \(pid 808\) .*, Part\[1\]"),
         ("m3", r"there is no actor 'm3': there are Model 'm1' \(pid 801\)"),
         ("0", "there is no actor '0'"),
         ("", "there is no actor ''"),

@@ -290,6 +290,9 @@ def test_words_when_actors_have_no_name_then_their_class_or_pid() -> None:
         row(pid=7),
         row(pid=8),
         row(pid=0),
+        row(class_name="Part", slot=0),
+        row(class_name="Part", slot=1),
     ]
 
-    assert list(words_for(rows)) == ["m1", "Alone", "9", "7", "8"]
+    words = ["m1", "Alone", "9", "7", "8", "Part[0]", "Part[1]"]
+    assert list(words_for(rows)) == words

@@ -105,6 +105,15 @@ def test_chosen_when_it_makes_no_sense_then_told_why(
         selection(**said)
 
 
+def test_line_when_of_a_replica_then_its_label_and_its_class_find_it() -> None:
+    of_second = line(label="Model[1]")
+
+    assert is_of(of_second, "Model[1]")
+    assert is_of(of_second, "Model")
+    assert not is_of(of_second, "Model[0]")
+    assert not is_of(line(label="Models[1]"), "Model")
+
+
 @pytest.mark.parametrize("word", ["m1", "812", "Model", "0a0a", "0a" * 16])
 def test_line_when_nobody_knows_the_actors_then_its_own_words_find_it(
     word: str,

@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import AsyncCaller, Caller, Gate, Target
+from helpers.actors import AsyncCaller, Caller, Gate, Target, running
 
 import actorlib
 from actorlib._base.labels import Label, own_name
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
         (Label("Model", "m1"), "Model 'm1'", "Model.ping of 'm1'"),
         (Label("Model", None, "Model(3)"), "Model(3)", "Model(3).ping"),
         (Label("Model", "m1", "<three>"), "<three> 'm1'", "<three>.ping of 'm1'"),
+        (Label("Model", slot=2), "Model[2]", "Model[2].ping"),
+        (Label("Model", None, "big", 0), "big[0]", "big[0].ping"),
     ],
 )
 def test_label_when_told_then_with_what_is_known(
@@ -172,6 +174,37 @@ async def test_death_when_it_is_told_then_by_name_and_process(
     logged = [record.getMessage() for record in caplog.records]
     assert any(text.startswith(f"Model(3) 'm1' (pid {first}) re") for text in logged)
     assert logged[-1].startswith(f"Model(3) 'm1' (pid {second}) is dead")
+
+
+@actorlib.remote
+class Part:
+    """Prints and fails."""
+
+    def speak(self) -> None:
+        print("spoken", flush=True)  # noqa: T201  # output of an actor
+
+    def fail(self) -> None:
+        raise ValueError("no")
+
+
+@pytest.mark.process
+async def test_replica_when_it_prints_or_fails_then_by_its_number() -> None:
+    async with running(num_cpus=2) as runtime:
+        async with actorlib.Replicas(Part, 2) as parts:
+            replicas = [each.handle for each in parts.stats()]
+            await asyncio.gather(*(replica.speak.remote() for replica in replicas))
+            rows = {row.label: row for row in actorlib.list_actors()}
+            assert sorted(rows) == ["Part[0]", "Part[1]"]
+            assert actorlib.list_named_actors() == []
+            with pytest.raises(TaskError) as failed:
+                await replicas[1].fail.remote()
+            assert failed.value.where == f"Part[1].fail (pid {rows['Part[1]'].pid})"
+
+            await parts.replace()
+            assert {row.label for row in actorlib.list_actors()} == set(rows)
+        # Those that have ended have printed all.
+        lines = [line for line in runtime.logs() if line.text == "spoken"]
+        assert sorted(line.label for line in lines) == ["Part[0]", "Part[1]"]
 
 
 @in_process

@@ -10,7 +10,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from actorlib._base.ids import ActorId, CountedId, ObjectId
-from actorlib._core.engine import HandlePin, PendingCalls, PlacementGroups
+from actorlib._core.engine import (
+    CallQueue,
+    HandlePin,
+    PendingCalls,
+    PlacementGroups,
+)
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._futures.object_ref import ObjectRef
 from actorlib._futures.stream_reader import StreamOwner, StreamReader
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from actorlib._core.engine import ActorSpec
+    from actorlib._options.actor_options import ActorOptions
     from actorlib._options.callee import Callee
     from actorlib._options.function_options import FunctionSpec
     from actorlib._options.group_spec import GroupId, GroupSpec
@@ -201,6 +207,20 @@ class FakeEngine(SendingEngine, StreamOwner):
     def loads(self, actors: Sequence[ActorId]) -> list[int | None]:
         """None: they take no calls."""
         return [None for _ in actors]
+
+    def backlogs(self, actors: Sequence[ActorId]) -> list[int]:
+        """None: they take no calls."""
+        return [0 for _ in actors]
+
+    def call_queue(self, actor: ActorId) -> CallQueue:
+        """Empty: they take no calls."""
+        del actor
+        return CallQueue(0, 0)
+
+    def shortage(self, label: str, options: ActorOptions) -> str:
+        """Nothing: there is no machine."""
+        del label, options
+        return ""
 
     def dead(self, actor: ActorId) -> asyncio.Future[None]:
         """Never done."""

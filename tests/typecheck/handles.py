@@ -122,6 +122,8 @@ async def use(given: ActorHandle[Echo], box: ActorHandle[Box[int]]) -> None:
     replicas = Replicas(Echo, 2)
     assert_type(replicas, Replicas[Echo])
     assert_type(await replicas.echo.remote(b""), bytes)
+    assert_type(await replicas.echo.options(key="user 7").remote(b""), bytes)
+    assert_type(Replicas(Echo, min=1, max=4, max_pending=8), Replicas[Echo])
     assert_type(replicas.stats(), list[ReplicaInfo])
     replicas.echo.remote("")  # rejected
     replicas.nothing.remote()  # rejected

@@ -54,6 +54,7 @@ async def main():
         hostile = Model.options(name=HOSTILE).remote()
         await asyncio.gather(busy, hostile)
         late = Model.options(name="late", num_gpus=2).remote()
+        replicas = await actorlib.Replicas(Model.options(num_gpus=0), 2)
         calls = [busy.predict.remote() for _ in range(3)]
         await asyncio.sleep(0)
         tell("ready")
@@ -149,7 +150,7 @@ def page(browser: Future[Any], address: str) -> Page:
 
 
 def test_page_when_opened_then_rows_and_devices_and_the_line_appear(page: Page) -> None:
-    assert page.until("document.querySelectorAll('#rows tr').length === 3") is True
+    assert page.until("document.querySelectorAll('#rows tr').length === 5") is True
     text = page.until("document.querySelector('#line li').innerText")
     assert "late" in text
     assert "requests GPU=2" in text
@@ -166,10 +167,38 @@ def test_name_when_it_is_markup_then_it_is_shown_as_text(page: Page) -> None:
     assert page.driver.title.startswith("actorlib")
 
 
+def test_page_when_the_window_is_narrow_then_replicas_fit(page: Page) -> None:
+    page.driver.set_window_size(500, 900)
+    page.until("innerWidth <= 500")
+    # Rows that are not visible have no layout.
+    text = page.driver.execute_async_script("""
+        const table = document.querySelector('#rows');
+        const look = () => {
+            table.scrollIntoView({ behavior: 'instant' });
+            if (table.innerText.includes('[1]')) arguments[0](table.innerText);
+            else requestAnimationFrame(look);
+        };
+        look();
+    """)
+    assert "Model[0]" in text
+    assert "Model[1]" in text
+    overflowing = page.driver.execute_script("""
+        const replicas = [...document.querySelectorAll('#rows tr')]
+            .filter((row) => row.innerText.includes('['));
+        const shown = [document.documentElement, document.querySelector('.scroll'),
+            ...document.querySelectorAll('#heads th'),
+            ...replicas.flatMap((row) => [...row.cells])];
+        return shown.filter((node) => node.scrollWidth > node.clientWidth)
+            .map((node) => node.innerText);
+    """)
+    page.driver.set_window_size(1300, 900)
+    assert overflowing == []
+
+
 def test_page_when_used_by_keys_alone_then_a_stack_opens_and_a_kill_is_seen(
     page: Page,
 ) -> None:
-    page.until("document.querySelectorAll('#rows tr').length === 3")
+    page.until("document.querySelectorAll('#rows tr').length === 5")
 
     page.driver.execute_script("document.body.focus()")
     page.press("/")

@@ -35,12 +35,14 @@ class ActorDefinition(NamedTuple):
         interface: The interface of the class.
         options: The options of the actor.
         runs: The resources of each call that it runs, if it is a worker of functions.
+        slot: Its number among replicas, for its label; None if it is not one of them.
     """
 
     definition: ClassDefinition | None
     interface: Interface
     options: ActorOptions
     runs: Resources | None = None
+    slot: int | None = None
 
 
 class EncodedArguments(NamedTuple):
@@ -105,6 +107,7 @@ class ActorRecord:
         interface: The interface of its class.
         options: The options of the actor.
         is_actor: False for a worker of functions.
+        slot: Its number among replicas; None if it is not one of them.
         called: Its name in messages; more exact after its constructor.
         process: Its worker, or its last worker.
         is_nested: Whether a worker has created it.
@@ -123,6 +126,7 @@ class ActorRecord:
     interface: Interface
     options: ActorOptions
     is_actor: bool = True
+    slot: int | None = None
     called: Label = field(init=False)
     process: WorkerProcess | None = None
     is_nested: bool = False
@@ -137,7 +141,8 @@ class ActorRecord:
     watcher: Callable[[ActorRecord], None] | None = None
 
     def __post_init__(self) -> None:
-        self.called = Label(self.interface.class_name, self.options.name)
+        name = self.interface.class_name
+        self.called = Label(name, self.options.name, slot=self.slot)
 
     @property
     def label(self) -> str:

@@ -159,6 +159,7 @@ class ActorTable:
             interface=definition.interface,
             options=options,
             is_actor=definition.runs is None,
+            slot=definition.slot,
             is_nested=is_nested,
             created_at=time.time(),
         )

@@ -278,16 +278,29 @@ class ActorPlacer:
 
     def survey(self, label: str, options: ActorOptions) -> str:
         """Returns where an actor would be placed now, or what prevents it."""
+        request = self._new_request(label, options)
+        return request if isinstance(request, str) else self.scheduler.preview(request)
+
+    def shortage(self, label: str, options: ActorOptions) -> str:
+        """Returns why an actor would not be placed at once; empty if it would."""
+        request = self._new_request(label, options)
+        if isinstance(request, str):
+            return request
+        if self.scheduler.grants_at_once(request):
+            return ""
+        return self.scheduler.preview(request)
+
+    def _new_request(self, label: str, options: ActorOptions) -> LeaseRequest | str:
+        """Makes the request of an actor, or returns why there can be none now."""
         group = options.group
         if group is not None and self.scheduler.groups.alive(group) is None:
             return f"{label} cannot be placed: {group.label} was removed"
         if self.awaits_neighbours(options):
             return f"{label} would wait until the actors that it names are placed"
         try:
-            request = self._request(label, options)
+            return self._request(label, options)
         except ActorUnschedulableError as error:
             return str(error)
-        return self.scheduler.preview(request)
 
     def _resolve_again(self, placement: ActorPlacement) -> None:
         pending, record = placement.pending, placement.record

@@ -20,9 +20,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._base.ids import LINKED
+from actorlib._core.engine import CallQueue
 from actorlib._futures.object_ref import IMMUTABLE, ObjectRef
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._loops.loop_thread import block
+from actorlib._options.actor_options import LOOPED_LIMIT
 from actorlib._owner.calls.call_table import RunningCalls
 from actorlib._owner.calls.link_callers import LinkCallers
 from actorlib._owner.calls.mailbox import CallTerms, Mailbox, retries_of, terms_of
@@ -298,9 +300,31 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         A call that has no recipient and has not ended yet counts twice: it takes longer
         than its caller would wait.
         """
-        if self.channel is None or self._is_held:
-            return None
+        return None if self.channel is None or self._is_held else self.backlog
+
+    @property
+    def backlog(self) -> int:
+        """The number of calls that it has to do, counted as in ``load``."""
         return len(self.calls) + 2 * len(self._mailbox.abandoned)
+
+    def queue(self) -> CallQueue:
+        """Returns which calls the actor has not begun, as far as that is known."""
+        calls, record, oldest = self._mailbox.calls, self._record, 0
+        interface, options = record.interface, record.options
+        if self.channel is not None and not self._is_held:
+            limits = options.limits(is_async=interface.is_async)
+            most = sum(limits.values()) or (LOOPED_LIMIT if interface.is_async else 1)
+            is_busy = bool(self._mailbox.abandoned)
+            running = RunningCalls(interface, options, is_busy=is_busy)
+            waiting = (
+                number
+                for number, target, method, headers in self._mailbox.sent_calls(
+                    most + 1
+                )
+                if not running.add(method, headers, gives_way=_gives_way(target))
+            )
+            oldest = next(waiting, 0)
+        return CallQueue(oldest, calls.made)
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
         for call in self._mailbox.unanswered(most):

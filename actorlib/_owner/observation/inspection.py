@@ -272,6 +272,7 @@ class Inspector:
             started_at=record.started_at,
             ended_at=record.ended_at,
             repr_name=record.called.own,
+            slot=record.slot,
             earlier_deaths=supervisor.restarts.earlier_deaths,
             share=share,
             host_memory=self._node.enforcement.memory_used(record.process),

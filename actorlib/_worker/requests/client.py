@@ -127,6 +127,9 @@ class OwnerClient(Engine):
             RuntimeError,
         ),
         "loads": _REPLICAS,
+        "backlogs": _REPLICAS,
+        "call_queue": _REPLICAS,
+        "shortage": _REPLICAS,
         "dead": _REPLICAS,
     }
 
