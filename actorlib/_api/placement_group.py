@@ -184,6 +184,8 @@ def placement_group(
     strategy: str = PACK,
     name: str = "",
     lifetime: str | None = None,
+    *,
+    priority: int = 0,
 ) -> PlacementGroup:
     """Reserves several bundles, all of them or none; returns at once.
 
@@ -204,6 +206,9 @@ def placement_group(
             none.
         lifetime: ``"detached"`` lives until it is removed or the runtime ends. None
             ends it with the actor that made it, if an actor made it. Default: None.
+        priority: Its priority among those that wait for resources; see
+            ``ActorOptions``. Inside the group, the priorities of its actors and
+            functions count. Default: 0.
 
     Raises:
         ValueError: An argument has a wrong type or value, or another group has its name
@@ -223,6 +228,7 @@ def placement_group(
         strategy=strategy,
         name=name,
         lifetime=lifetime,
+        priority=priority,
     )
     return PlacementGroup(current_engine().groups.reserve(spec))
 

@@ -6,6 +6,7 @@ In reading order:
 * ``resources``: named amounts of what is asked for and what exists, in exact integers.
 * ``runtime_env``: the variables and the working directory of an actor's process.
 * ``shares``: shares of devices, and how they are enforced.
+* ``priority``: the priority among those that wait.
 * ``actor_options``: the options of actors, and those that functions share.
 * ``call_options``: the options of methods, and those that functions share.
 * ``function_options``: the options of remote functions.

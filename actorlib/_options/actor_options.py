@@ -28,6 +28,7 @@ from actorlib._options.group_spec import (
     GroupSpec,
 )
 from actorlib._options.kinds import GPU, KINDS, UNITS
+from actorlib._options.priority import check_priority
 from actorlib._options.resources import CPU, GPU_MEMORY, MEMORY, Resources, request
 from actorlib._options.runtime_env import RuntimeEnv, checked_env
 from actorlib._options.shares import (
@@ -56,6 +57,7 @@ class CommonKeywords(TypedDict, total=False):
     accelerator_type: str | None
     placement: Literal["pack", "spread"] | None
     device: str | int | Sequence[str | int] | None
+    priority: int
     placement_group: object
     placement_group_bundle_index: int
     placement_group_capture_child_tasks: bool | None
@@ -161,6 +163,10 @@ class CommonOptions(Options):
             one with room, ``"spread"`` the emptiest. Default: None, which is pack.
         device: The device that it has to be on, by id, UUID or PCI address, or a list
             of as many as it asks for. Default: None, for any.
+        priority: The priority among those that wait for resources, -1048576 to 1048576:
+            higher values are first, and within one value the earlier one. A low
+            priority may wait forever. What running work requests comes before. Default:
+            0.
         placement_group: The placement group that it is placed in; None for no group.
             Default: ``"default"``, which is the group of the code that makes or calls
             it, if that code captures.
@@ -224,6 +230,7 @@ class CommonOptions(Options):
     device: str | int | Sequence[str | int] | None = option(
         _checked_devices, default=None
     )
+    priority: int = option(check_priority, default=0)
     placement_group: object = option(_check_group, default=DEFAULT)
     placement_group_bundle_index: int = option(_check_index, default=ANY_BUNDLE)
     placement_group_capture_child_tasks: bool | None = option(check_bool, default=None)

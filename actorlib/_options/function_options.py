@@ -104,6 +104,7 @@ class FunctionOptions(CallTerms, CommonOptions):
             self.accelerator_type,
             self.placement,
             self.devices,
+            self.priority,
             self.accelerators,
             self.enforcement,
             self.mps_thread_percentage,

@@ -12,6 +12,7 @@ from typing import NewType, cast
 
 from actorlib._base.value import dataclass
 from actorlib._options.kinds import GPU
+from actorlib._options.priority import check_priority
 from actorlib._options.resources import CPU, GPU_MEMORY, MEMORY, Resources, request
 
 PACK, SPREAD = "PACK", "SPREAD"
@@ -36,6 +37,7 @@ class GroupSpec:
         strategy: How the bundles are arranged on devices, one of ``STRATEGIES``.
         name: The name by which ``get_placement_group`` finds it, or the empty string.
         lifetime: ``"detached"``, or None if it ends with the actor that made it.
+        priority: Its priority among the requests that wait.
         amounts: The amounts of each bundle, exact.
     """
 
@@ -44,6 +46,7 @@ class GroupSpec:
     strategy: str = PACK
     name: str = ""
     lifetime: str | None = None
+    priority: int = 0
     amounts: tuple[Resources, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +69,10 @@ class GroupSpec:
             raise ValueError(
                 f"lifetime takes None or 'detached', not {self.lifetime!r}"
             )
+        try:
+            check_priority("priority", self.priority)
+        except TypeError as error:
+            raise ValueError(str(error)) from None  # as for the others
 
     @property
     def is_detached(self) -> bool:

@@ -72,6 +72,7 @@ REFUSED: Mapping[str, str] = {
     "apart_from": "Ray knows nothing of other actors' devices; put both actors into a "
     "placement group with the strategy STRICT_SPREAD",
     "placement": "Ray fills one device after the other; 'pack' is what it does",
+    "priority": "Ray has no priorities among those that wait; leave it out",
     "enforcement": "Ray counts shares and does not enforce them; leave it out",
     "mps_thread_percentage": "Ray starts no MPS daemon; set "
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE in runtime_env where you run one",

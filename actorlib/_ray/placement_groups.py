@@ -43,6 +43,11 @@ class RayPlacementGroups(PlacementGroups):
             raise PlacementGroupAlreadyExistsError(
                 f"a placement group is called {spec.name!r} already: take another name"
             )
+        if spec.priority:
+            raise UnsupportedOptionError(
+                f"{spec.label} is to have priority={spec.priority}, and the Ray engine "
+                f"cannot do that: {REFUSED['priority']}. The local engine can"
+            )
         for place, bundle in enumerate(spec.amounts):
             if GPU_MEMORY in bundle.amounts:
                 raise UnsupportedOptionError(

@@ -2,7 +2,7 @@
 
 All decisions are pure; only waiting needs an event loop. In reading order:
 
-* ``request``: a request for a lease: how much, of which devices, with which priority.
+* ``request``: a request for a lease: how much, of which devices, for whom.
 * ``catalogue``: resolves the user's options to a request.
 * ``scheduler``: the entry point: acquires and releases leases.
 * ``admission``: admits requests to the ledger, at once or in the order of the queue.
@@ -16,7 +16,8 @@ A plain request enters only these. With constraints, or if other requests wait:
 * ``candidates``: resolves device constraints: which devices a request may get at all.
 * ``topology``: finds devices that belong together: linked ones, aligned runs of
   numbers.
-* ``wait_queue``: first come, first served, where that makes a difference.
+* ``waiting_order``: the order of the requests that wait, by priority and arrival.
+* ``wait_queue``: serves them in that order, where that makes a difference.
 * ``overtaking``: whether a later request delays earlier ones for a counted resource.
 * ``long_waits``: logs each long wait for a lease once.
 * ``explain``: describes for users why a request is granted, waits, or can never be

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import takewhile
 from typing import TYPE_CHECKING, final
 
 from actorlib._options.resources import GPU_MEMORY, Resources
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from actorlib._scheduler.ledger import Ledger
     from actorlib._scheduler.request import DeviceConstraints, LeaseRequest
-    from actorlib._scheduler.wait_queue import Waiter
+    from actorlib._scheduler.waiting_order import Waiter
     from actorlib.accelerators.base import Device, Lease
 
 
@@ -64,7 +63,16 @@ class Admission:
             self._pending[waiter] = pending
             self._waiters[pending] = waiter
             self._on_wait()
+            if self._queue.is_reordered:
+                self._serve()
         return pending
+
+    def has_more_than(self, count: int, priority: int) -> bool:
+        """Whether more than so many requests wait that are not below a priority.
+
+        Requests that can never be granted do not count.
+        """
+        return len(self) > count and self._queue.has_more_than(count, priority)
 
     def leave(self, pending: asyncio.Future[Lease]) -> None:
         """Leaves the queue, or gives a lease back that was granted and never taken."""
@@ -135,9 +143,8 @@ class Admission:
         return rest
 
     def waiting(self) -> list[tuple[str, str]]:
-        """Lists the waiting requests, label and description, in order of arrival."""
-        requests = (waiter.request for waiter in self._queue)
-        return [(request.label, request.described) for request in requests]
+        """Lists the waiting requests, label and description, in their order."""
+        return [(waiter.request.label, waiter.described) for waiter in self._queue]
 
     def demands(self) -> list[tuple[Resources, int, bool]]:
         """Lists the waiting amounts, each with its number and if it is feasible."""
@@ -193,24 +200,27 @@ class Admission:
         holders = held_by(self.ledger, request, holder_names)
         hint = shell_hint() if holders else ""
         place = None if pending is None else self._waiters.get(pending)
-        earlier = takewhile(lambda waiter: waiter is not place, self._queue)
-        ahead = [w.request for w in earlier if self._competes(w.request, request)]
+        ahead = [
+            waiter
+            for waiter in self._queue.ahead_of(request, place)
+            if self._competes(waiter.request, request)
+        ]
         if not ahead:
             return f"{holders}{hint}"
         others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
-        first = f"{ahead[0].label} ({ahead[0].described})"
+        first = f"{ahead[0].request.label} ({ahead[0].described})"
         return f"{holders}{hint}. Ahead of it in the queue: {first}{others}"
 
-    def _competes(self, earlier: LeaseRequest, request: LeaseRequest) -> bool:
-        both = earlier.resources.amounts.keys() & request.resources.amounts.keys()
+    def _competes(self, first: LeaseRequest, request: LeaseRequest) -> bool:
+        both = first.resources.amounts.keys() & request.resources.amounts.keys()
         overlaps = any(
             name not in self.ledger.pools
             or self.ledger.pools[name].resolver.may_overlap(
-                earlier.constraints, request.constraints
+                first.constraints, request.constraints
             )
             for name in both
         )
-        return overlaps and self.ledger.feasible(earlier.resources, earlier.constraints)
+        return overlaps and self.ledger.feasible(first.resources, first.constraints)
 
     def _serve(self) -> None:
         while granted := self._queue.serve():

@@ -4,11 +4,11 @@ Guarantees: every unit of a bundle is free there or in exactly one member's leas
 lease contains only devices of its bundle; what a member gives back is free for other
 members only.
 
-The order of requests is that of the wait queue: a later one may pass an earlier one
-only if that delays no request. It never passes for a kind of device in a bundle that
-the earlier one may get. It passes for counted resources, and for a bundle's only
-device, if enough is left for both, or if the earlier one is served at the same release
-anyway (``overtaking``). Nested requests pass all but functions that resume after a
+The order of requests is that of the wait queue: one may pass another that is ahead of
+it only if that delays no request. It never passes for a kind of device in a bundle that
+the other may get. It passes for counted resources, and for a bundle's only device, if
+enough is left for both, or if the other is served at the same release anyway
+(``overtaking``). Nested requests pass all but functions that resume after a
 wait, because a member may wait for them.
 """
 
@@ -23,7 +23,7 @@ from actorlib._options.group_spec import ANY_BUNDLE
 from actorlib._options.kinds import GPU, UNITS
 from actorlib._options.resources import add
 from actorlib._scheduler.overtaking import delays_no_waiter
-from actorlib._scheduler.request import Priority, amounts_with, units_for
+from actorlib._scheduler.request import Origin, amounts_with, units_for
 from actorlib.accelerators.base import Lease, Share
 
 if TYPE_CHECKING:
@@ -89,18 +89,15 @@ class Bundles:
     def serve(self, requests: Sequence[LeaseRequest]) -> list[tuple[int, Lease]]:
         """Grants every request that may be granted now.
 
-        ``requests`` are in order of arrival.
+        ``requests`` are in their order (``waiting_order``).
 
         Returns:
             The positions of the granted requests, and their leases.
         """
         usual, nested = _ReservedForWaiters(self), _ReservedForWaiters(self)
         granted: list[tuple[int, Lease]] = []
-        resumed_first = sorted(
-            enumerate(requests), key=lambda each: each[1].priority != Priority.RESUMED
-        )
-        for place, request in resumed_first:
-            reserved = usual if request.priority is Priority.USUAL else nested
+        for place, request in enumerate(requests):
+            reserved = usual if request.origin is Origin.USUAL else nested
             lease = self._grant(request, reserved)
             if lease is not None:
                 granted.append((place, lease))
@@ -108,7 +105,7 @@ class Bundles:
             fits_in = [i for i in self._bundles_of(request) if self._fits(request, i)]
             each = {index: self._amounts_in(request, index) for index in fits_in}
             usual.add(each)
-            if request.priority is Priority.RESUMED:
+            if request.origin is Origin.RESUMED:
                 nested.add(each)
         return granted
 

@@ -8,7 +8,7 @@ and a request for 0.3 may pass.
 
 That stays true when several requests have passed: each was judged with all holders and
 waiters of that moment, and these only become fewer. So a waiter is served at the same
-release as if no request had passed.
+release as if no request had passed, unless one that arrives later is ahead of it.
 """
 
 from __future__ import annotations

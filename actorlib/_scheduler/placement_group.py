@@ -22,7 +22,8 @@ from actorlib._scheduler.explain import (
     member_refusal,
     member_shortage,
 )
-from actorlib._scheduler.request import LeaseRequest, Priority
+from actorlib._scheduler.request import LeaseRequest, Origin
+from actorlib._scheduler.waiting_order import by_number, enter, first_number
 from actorlib.accelerators.base import Lease
 from actorlib.exceptions import (
     ActorUnschedulableError,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from actorlib._scheduler.catalogue import Catalogue
     from actorlib._scheduler.long_waits import LongWaits
     from actorlib._scheduler.request import DeviceConstraints
+    from actorlib._scheduler.waiting_order import Waiter
 
 
 @final
@@ -53,7 +55,7 @@ class Group:
         infeasible: Why it can never be reserved; empty if it can, or may wait.
     """
 
-    def __init__(self, spec: GroupSpec, table: GroupTable, priority: Priority) -> None:
+    def __init__(self, spec: GroupSpec, table: GroupTable, origin: Origin) -> None:
         self.spec = spec
         self.removal = ""
         self.members: dict[ActorId, Callable[[str], None]] = {}
@@ -61,11 +63,11 @@ class Group:
         self._admission = table.admission
         self._ready = Notifier(table.loop)
         self._removed = Notifier(table.loop)
-        self._waiting: dict[asyncio.Future[Lease], LeaseRequest] = {}
+        self._waiting: dict[asyncio.Future[Lease], Waiter] = {}
         self._bundles: Bundles | None = None
         self._pending: asyncio.Future[Lease] | None = None
         demand = table.catalogue.demand_of_group(spec.amounts, spec.strategy)
-        self._request = LeaseRequest(spec.label, *demand, priority)
+        self._request = LeaseRequest(spec.label, *demand, origin, spec.priority)
         self.infeasible = "" if table.may_wait else self._refusal()
 
     def _refusal(self) -> str:
@@ -142,7 +144,7 @@ class Group:
         if self.infeasible:
             pending.set_exception(ActorUnschedulableError(self.infeasible))
             return pending
-        self._waiting[pending] = request
+        self._enter(pending, request)
         if self._bundles is not None and not self.removal:
             self._fail_if_never(pending)
             self._serve()
@@ -150,26 +152,34 @@ class Group:
                 self._table.on_wait()
         return pending
 
+    def _enter(self, pending: asyncio.Future[Lease], request: LeaseRequest) -> None:
+        self._waiting[pending] = enter(self._waiting.values(), request)
+
     @property
     def waiting(self) -> int:
         return len(self._waiting)
+
+    def has_more_than(self, count: int, priority: int) -> bool:
+        """Whether more than so many requests wait that are not below a priority."""
+        limit = first_number(priority - 1)
+        return sum(each.number < limit for each in self._waiting.values()) > count
 
     def change_constraints(
         self, pending: asyncio.Future[Lease], constraints: DeviceConstraints
     ) -> None:
         """Changes the constraints of a waiting request; its turn stays the same."""
         if pending in self._waiting and self._bundles is not None:
-            request = self._waiting[pending]
-            self._waiting[pending] = request._replace(constraints=constraints)
+            waiter = self._waiting[pending]
+            waiter.request = waiter.request._replace(constraints=constraints)
             self._fail_if_never(pending)
             self._serve()
 
     def requeue(self, pending: asyncio.Future[Lease]) -> bool:
-        """Moves a request to the end of the queue; False if it does not wait here."""
-        request = self._waiting.pop(pending, None)
-        if request is None:
+        """Moves a request behind those of its priority; False if it is not here."""
+        waiter = self._waiting.pop(pending, None)
+        if waiter is None:
             return False
-        self._waiting[pending] = request
+        self._enter(pending, waiter.request)
         self._serve()
         return True
 
@@ -206,13 +216,18 @@ class Group:
         holder_names = self._admission.holder_names()
         reason = member_shortage(self.spec.label, self._bundles, request, holder_names)
         names = request.resources.amounts.keys()
-        ahead = [
-            other.label
-            for other in self._waiting.values()
-            if other.holder != request.holder and names & other.resources.amounts.keys()
+        competing = [
+            other
+            for other in sorted(self._waiting.values(), key=by_number)
+            if other.request.holder != request.holder
+            and names & other.request.resources.amounts.keys()
         ]
-        others = f" and {len(ahead) - 1} more" if ahead[1:] else ""
-        return f"{reason}. Waiting there too: {ahead[0]}{others}" if ahead else reason
+        if not competing:
+            return reason
+        first = competing[0].request
+        priority = f" (priority {first.priority})" if first.priority else ""
+        others = f" and {len(competing) - 1} more" if competing[1:] else ""
+        return f"{reason}. Waiting there too: {first.label}{priority}{others}"
 
     def refusal_of(self, request: LeaseRequest) -> str:
         """Explains why a request can never be granted, if that is certain, or ""."""
@@ -222,7 +237,7 @@ class Group:
         return member_refusal(self.spec.label, request, bundles.leases)
 
     def _fail_if_never(self, pending: asyncio.Future[Lease]) -> None:
-        refusal = self.refusal_of(self._waiting[pending])
+        refusal = self.refusal_of(self._waiting[pending].request)
         if refusal:
             del self._waiting[pending]
             if not pending.done():
@@ -233,7 +248,9 @@ class Group:
             return
         # The future of an ended actor is cancelled before its task leaves.
         waiting = [pending for pending in self._waiting if not pending.done()]
-        granted = self._bundles.serve([self._waiting[pending] for pending in waiting])
+        waiting.sort(key=lambda pending: self._waiting[pending].number)
+        requests = [self._waiting[pending].request for pending in waiting]
+        granted = self._bundles.serve(requests)
         for place, lease in granted:
             pending = waiting[place]
             del self._waiting[pending]
@@ -377,7 +394,7 @@ class GroupTable:
                 f"get_placement_group({spec.name!r}) gives it, "
                 "remove_placement_group() frees the name"
             )
-        group = Group(spec, self, Priority.NESTED if maker else Priority.USUAL)
+        group = Group(spec, self, Origin.NESTED if maker else Origin.USUAL)
         self._by_id[spec.id] = group
         if spec.name:
             self._names[spec.name] = group

@@ -1,4 +1,4 @@
-"""A request for a lease: how much, of which devices, for whom, and with which priority.
+"""A request for a lease: how much, of which devices, for whom, and how urgent.
 
 A request names devices and models of this machine: the catalogue has resolved the
 user's options (types, names and other actors) before the request is created.
@@ -212,10 +212,10 @@ class DeviceConstraints:
 ANYWHERE = DeviceConstraints()
 
 
-class Priority(enum.Enum):
-    """The priority of a request: it decides which waiters the request may pass.
+class Origin(enum.Enum):
+    """The origin of a request: running work comes before other requests.
 
-    The rules are in ``wait_queue``.
+    The rules are in ``waiting_order`` and ``wait_queue``.
     """
 
     RESUMED = "resumed"
@@ -233,7 +233,8 @@ class LeaseRequest(NamedTuple):
         label: The name of the actor or function, for messages.
         resources: The amounts.
         constraints: The constraints on the devices.
-        priority: Which waiters it may pass.
+        origin: Whether running work waits for it.
+        priority: The user's priority; a higher one is served first.
         group: The placement group that it has to be inside, or None.
         bundle_index: The bundle of the group, or ANY_BUNDLE.
         holder: The actor's id in hex; empty for a worker of functions.
@@ -242,7 +243,8 @@ class LeaseRequest(NamedTuple):
     label: str
     resources: Resources
     constraints: DeviceConstraints = ANYWHERE
-    priority: Priority = Priority.USUAL
+    origin: Origin = Origin.USUAL
+    priority: int = 0
     group: GroupSpec | None = None
     bundle_index: int = ANY_BUNDLE
     holder: str = ""
@@ -266,6 +268,12 @@ class LeaseRequest(NamedTuple):
         if not self.is_of_type:
             return self.amounts_text
         return f"{self.amounts_text} of type {self.constraints.type_names}"
+
+    @property
+    def summary(self) -> str:
+        """How much is requested, and with which priority: ``GPU=1, priority 5``."""
+        priority = f", priority {self.priority}" if self.priority else ""
+        return f"{self.described}{priority}"
 
 
 def untyped(resources: Resources) -> Resources:

@@ -1,55 +1,67 @@
-"""A queue of requests: first come, first served, where that makes a difference.
+"""A queue of requests: served in their order, where that makes a difference.
 
-The rule: a later request may pass an earlier one only if that delays no request.
+Higher priorities are first, and within one priority the earlier arrival
+(``waiting_order``). A new request may thus be ahead of earlier ones.
 
-* Devices: never if the earlier one may get them. Which of them becomes free next is
-  not known, so any share that a later one takes may be the one that the earlier one
-  needs. A request for an H100 does not delay one that only an A100 can serve.
+The rule: a request may pass one that is ahead of it only if that delays no request.
+So a request is delayed only by those ahead of it.
+
+* Devices: never if the one ahead may get them. Which of them becomes free next is not
+  known, so any share that the other takes may be the one that the first needs. A
+  request for an H100 does not delay one that only an A100 can serve.
 * Counted resources (CPU, memory, custom resources, and the shares of an only device):
-  if the free amount is enough for both after all amounts of earlier requests were
-  subtracted; or if the earlier ones are served at the same release anyway
-  (``overtaking``).
+  if the free amount is enough for both after all amounts of requests ahead were
+  subtracted; or if those are served at the same release anyway (``overtaking``).
 * A request that the machine can never grant waits outside the order and delays no
   other. The same holds for bundles of which it is not known whether they can be packed:
   otherwise one group could stop all requests for ever. They are tried whenever others
   are.
 
-So no request starves, and a large waiting request does not stop requests that need
-other resources.
+So no request of the highest waiting priority starves; lower priorities may. A large
+waiting request does not stop requests that need other resources.
 
-Two priorities are different, because a holder of a lease waits for such a request, and
-the requests at the front may wait for that very lease.
+Two origins are different, because a holder of a lease waits for such a request, and the
+requests at the front may wait for that very lease.
 
 * ``RESUMED``, a function that waited for a result and requests its CPUs again, is
-  delayed only by others of that priority.
+  delayed only by others of that origin.
 * ``NESTED``, a request by the code of a worker, is delayed only by the first of equal
   requests that lack nothing but what running functions hold, because that is released
   when they end. A request that lacks what an actor holds, or a function that itself
   waits, does not delay it. When all functions wait, no request is left that delays it,
   so functions that wait for one another's results always end. No request starves from
-  this: once a request lacks only what running functions hold, it is no longer passed.
+  this: once a request lacks only what running functions hold, nested requests of its
+  priority that arrive later no longer pass it.
 
-Equal requests (of one priority, for the same amounts under the same constraints) share
-a *subqueue*. If its head has to wait, all behind it have to wait, so the heads alone
-decide about 100 000 waiters. They are tried in the order of arrival, until the waiters
-that stay leave nothing of any requested resource. Assumption: every request that may be
-granted has been granted. This holds because :meth:`WaitQueue.serve` is called after
-every release and departure. So a new request needs no walk over the queue, only the
-sums of the waiting amounts and the devices that waiters may get.
+Equal requests (of one origin, for the same amounts under the same constraints) share a
+*subqueue*. If its head has to wait, all behind it have to wait, so the heads alone
+decide about 100 000 waiters. They are tried in order, until the waiters that stay leave
+nothing of any requested resource. Assumption: every request that may be granted has
+been granted. This holds because :meth:`WaitQueue.serve` is called after every release
+and departure, and when a new request changes the order of others (``is_reordered``). So
+a new request needs no walk over the queue, only the sums of the amounts that wait ahead
+of it and the devices that these may get.
 """
 
 from __future__ import annotations
 
-import itertools
 from bisect import bisect_left, insort
-from collections import Counter, OrderedDict
+from collections import Counter
 from heapq import heappop, heappush, merge
+from itertools import takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from actorlib._base.value import dataclass
 from actorlib._scheduler.overtaking import MAX_AMOUNTS, delays_no_waiter
-from actorlib._scheduler.request import Priority
+from actorlib._scheduler.request import Origin
+from actorlib._scheduler.waiting_order import (
+    LOWEST_LEVEL,
+    Waiter,
+    by_number,
+    first_number,
+    level_of,
+    number_for,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -61,20 +73,13 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Lease
 
 
-_arrival = attrgetter("number")
 _head = attrgetter("head")
+
+# To look one up takes 0.2 us before Python 3.12.
+_NESTED, _USUAL = Origin.NESTED, Origin.USUAL
 
 Amounts = frozenset[tuple[str, int]]
 """The amounts of a request, by name."""
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Waiter:
-    """A request in the queue, and its order of arrival; compared by identity."""
-
-    number: int
-    request: LeaseRequest
 
 
 @final
@@ -83,58 +88,86 @@ class WaitQueue:
 
     Args:
         ledger: Grants the leases. The callers give them back to it.
+
+    Attributes:
+        is_reordered: Whether a new request has changed the order of others, so that one
+            of them may be granted.
     """
 
     def __init__(self, ledger: Ledger) -> None:
+        self.is_reordered = False
         self._ledger = ledger
-        self._numbers = itertools.count()
-        self._subqueues: dict[
-            tuple[Amounts, DeviceConstraints, Priority], _Subqueue
-        ] = {}
+        self._arrivals = 0
+        self._subqueues: dict[tuple[Amounts, DeviceConstraints, Origin], _Subqueue] = {}
         self._classes: dict[
-            tuple[frozenset[str], DeviceConstraints, Priority], _RequestClass
+            tuple[frozenset[str], DeviceConstraints, Origin], _RequestClass
         ] = {}
-        # The head of each subqueue, in order; by whether its priority is RESUMED.
-        self._heads: dict[bool, list[tuple[int, _Subqueue]]] = {
-            True: [],
-            False: [],
-        }
-        self._infeasible: OrderedDict[int, Waiter] = OrderedDict()
+        self._nested_classes: set[_RequestClass] = set()
+        self._heads: list[tuple[int, _Subqueue]] = []  # of each subqueue, in order
+        self._infeasible: dict[int, Waiter] = {}
 
     def __iter__(self) -> Iterator[Waiter]:
-        subqueues = (iter(subqueue) for subqueue in self._subqueues.values())
-        return merge(*subqueues, self._infeasible.values(), key=_arrival)
+        infeasible = sorted(self._infeasible.values(), key=by_number)
+        return merge(*self._subqueues.values(), infeasible, key=by_number)
+
+    def ahead_of(
+        self, request: LeaseRequest, waiter: Waiter | None
+    ) -> Iterator[Waiter]:
+        """Yields the waiters that are ahead of a request, in order.
+
+        ``waiter`` is the request in the queue, or None for a new request.
+        """
+        number = self._next_number(request) if waiter is None else waiter.number
+        return takewhile(lambda other: other.number < number, self)
+
+    def has_more_than(self, count: int, priority: int) -> bool:
+        """Whether more than so many waiters are not below a priority.
+
+        Those that can never be granted do not count.
+        """
+        limit = first_number(priority - 1)
+        for number, subqueue in self._heads:
+            if number >= limit or count < 0:
+                break
+            count -= subqueue.before(limit)
+        return count < 0
 
     def try_at_once(self, request: LeaseRequest) -> Lease | None:
         """Grants a new request, or returns None.
 
-        None if it would delay a waiter, or too little is free.
+        None if it would delay a waiter ahead of it, or too little is free.
         """
         if not self._subqueues:
             return self._ledger.try_acquire(request.resources, request.constraints)
-        priority = request.priority
+        number, is_nested = self._next_number(request), request.origin is _NESTED
+        raises_nested = bool(self._nested_classes) and self._raises_nested(
+            request, request.priority
+        )
         ahead = _WaitersAhead(self._ledger)
         for request_class in self._classes.values():
-            if priority is Priority.USUAL:
-                if request_class.is_feasible:
-                    ahead.add_all(request_class)
-            elif request_class.priority is Priority.RESUMED:
-                ahead.add_all(request_class)
-            elif priority is Priority.NESTED:
+            if is_nested and request_class.origin is not Origin.RESUMED:
                 front = min(request_class.subqueues, key=_head)
-                self._block_nested(ahead, front, 0)
+                if front.head < number:
+                    self._block_nested(ahead, front, 0)
+            elif raises_nested and request_class.origin is _NESTED:
+                ahead.add_all(request_class, None)
+            elif request_class.is_feasible:
+                ahead.add_all(request_class, number)
         return ahead.lease(request)
 
     def enqueue(self, request: LeaseRequest) -> Waiter:
-        """Appends a request that :meth:`try_at_once` has just refused."""
-        waiter = Waiter(next(self._numbers), request)
+        """Inserts a request that :meth:`try_at_once` has just refused."""
+        if self._nested_classes and self._raises_nested(request, request.priority):
+            self._raise_nested(request.priority)
+        waiter = Waiter(self._next_number(request), request)
+        self._arrivals += 1
         self._insert(waiter)
         return waiter
 
     def change_constraints(
         self, waiter: Waiter, constraints: DeviceConstraints
     ) -> Waiter:
-        """Changes the constraints of a waiter, which keeps its order of arrival.
+        """Changes the constraints of a waiter, which keeps its place in the order.
 
         Returns:
             The new waiter.
@@ -144,6 +177,9 @@ class WaitQueue:
         """
         self.remove(waiter)
         request = waiter.request._replace(constraints=constraints)
+        level = level_of(waiter.number)
+        if self._raises_nested(request, level):  # it could not be granted before
+            self._raise_nested(level)
         waiter = Waiter(waiter.number, request)
         self._insert(waiter)
         return waiter
@@ -156,6 +192,9 @@ class WaitQueue:
         """
         if self._infeasible.pop(waiter.number, None) is not None:
             return
+        self._take_out(waiter)
+
+    def _take_out(self, waiter: Waiter) -> None:
         key = _key(waiter.request)
         subqueue = self._subqueues[key]
         head = subqueue.head
@@ -167,6 +206,7 @@ class WaitQueue:
 
     def serve(self) -> list[tuple[Waiter, Lease]]:
         """Grants and removes every request that may be granted now."""
+        self.is_reordered = False
         if not self._subqueues:
             return []
         granted = list(self._grants())
@@ -178,37 +218,75 @@ class WaitQueue:
         request = waiter.request
         if self._ledger.infeasible_part(request.resources, request.constraints):
             self._infeasible[waiter.number] = waiter
-            numbers = list(self._infeasible)
-            # After a change of its constraints, others may be later.
-            if numbers[-1:] < numbers[-2:-1]:
-                for number in sorted(numbers):
-                    self._infeasible.move_to_end(number)
             return
         subqueue = self._subqueues.get(_key(request)) or self._new_subqueue(request)
+        request_class = subqueue.request_class
+        if request.origin is _NESTED:
+            # Of its class, only the first waiter delays nested ones.
+            others = (each.head for each in request_class.subqueues if each)
+            self.is_reordered |= waiter.number < min(others, default=waiter.number)
         head = subqueue.head if subqueue else None
         subqueue.add(waiter)
         self._move_head(subqueue, head)
+
+    def _next_number(self, request: LeaseRequest) -> int:
+        highest = LOWEST_LEVEL if request.origin is _USUAL else self._highest_level()
+        return number_for(request, self._arrivals, highest)
+
+    def _highest_level(self) -> int:
+        """Returns the highest level of the usual requests that delay others."""
+        for number, subqueue in self._heads:
+            request_class = subqueue.request_class
+            if request_class.origin is _USUAL and request_class.is_feasible:
+                return level_of(number)
+        return LOWEST_LEVEL
+
+    def _raises_nested(self, request: LeaseRequest, level: int) -> bool:
+        """Whether nested waiters get at least the level of a request that waits."""
+        return (
+            request.origin is _USUAL
+            and level > self._highest_level()
+            and self._ledger.feasible(request.resources, request.constraints)
+        )
+
+    def _raise_nested(self, level: int) -> None:
+        """Moves nested waiters up to a level, behind those that have it already."""
+        below = first_number(level - 1)
+        lower = [
+            waiter
+            for request_class in self._nested_classes
+            for subqueue in request_class.subqueues
+            for waiter in subqueue
+            if waiter.number >= below
+        ]
+        for waiter in sorted(lower, key=by_number):
+            self._take_out(waiter)
+            waiter.number = first_number(level) + self._arrivals
+            self._arrivals += 1
+            self._insert(waiter)
+            self.is_reordered = True
 
     def _move_head(self, subqueue: _Subqueue, before: int | None) -> None:
         """Updates the heads after a subqueue has changed; ``before`` was its head."""
         head = subqueue.head if subqueue else None
         if head == before:
             return
-        heads = self._heads[subqueue.request_class.is_resumed]
         if before is not None:
-            del heads[bisect_left(heads, (before,))]
+            del self._heads[bisect_left(self._heads, (before,))]
         if head is not None:
-            insort(heads, (head, subqueue))
+            insort(self._heads, (head, subqueue))
 
     def _new_subqueue(self, request: LeaseRequest) -> _Subqueue:
         resources, constraints = request.resources, request.constraints
-        key = frozenset(resources.amounts), constraints, request.priority
+        key = frozenset(resources.amounts), constraints, request.origin
         request_class = self._classes.get(key)
         if request_class is None:
             is_feasible = self._ledger.feasible(resources, constraints)
             request_class = self._classes[key] = _RequestClass(
                 self._ledger, *key, is_feasible=is_feasible
             )
+            if request.origin is _NESTED:
+                self._nested_classes.add(request_class)
         subqueue = _Subqueue(request_class, resources)
         self._subqueues[_key(request)] = subqueue
         request_class.subqueues[subqueue] = None
@@ -219,36 +297,23 @@ class WaitQueue:
         del request_class.subqueues[subqueue]
         if not request_class.subqueues:
             del self._classes[
-                request_class.names, request_class.constraints, request_class.priority
+                request_class.names, request_class.constraints, request_class.origin
             ]
+            self._nested_classes.discard(request_class)
 
     def _grants(self) -> Iterator[tuple[Waiter, Lease]]:
-        # The waiters ahead of nested requests, and those ahead of all others.
-        nested = usual = _WaitersAhead(self._ledger)
-        classes = [
-            request_class
-            for request_class in self._classes.values()
-            if not request_class.is_resumed
-        ]
-        if any(request_class.priority is Priority.NESTED for request_class in classes):
-            nested = _WaitersAhead(self._ledger)
-        staying: set[_Subqueue] = set()
-        for waiter, subqueue, position in _in_order(self._heads[True], staying):
-            lease = nested.lease(waiter.request, waiter.number)
-            if lease is not None:
-                yield waiter, lease
-                continue
-            staying.add(subqueue)
-            for ahead in {nested, usual}:
-                ahead.add(subqueue, position)
+        # The waiters that delay running work, and those that delay all others.
+        running = usual = _WaitersAhead(self._ledger)
+        classes = list(self._classes.values())
+        if self._nested_classes:
+            running = _WaitersAhead(self._ledger)
         of = {
-            request_class: nested
-            if request_class.priority is Priority.NESTED
-            else usual
+            request_class: usual if request_class.origin is _USUAL else running
             for request_class in classes
         }
+        staying: set[_Subqueue] = set()
         fronts: set[_RequestClass] = set()
-        for waiter, subqueue, position in _in_order(self._heads[False], staying):
+        for waiter, subqueue, position in _in_order(self._heads, staying):
             request_class, ahead = subqueue.request_class, of[subqueue.request_class]
             if not ahead.leaves_nothing_for(request_class):
                 lease = ahead.lease(waiter.request, waiter.number)
@@ -261,9 +326,13 @@ class WaitQueue:
             if not request_class.is_feasible:
                 continue
             usual.add(subqueue, position)
-            if nested is not usual and request_class not in fronts:
+            if running is usual:
+                continue
+            if request_class.origin is Origin.RESUMED:
+                running.add(subqueue, position)
+            elif request_class not in fronts:
                 fronts.add(request_class)
-                self._block_nested(nested, subqueue, position)
+                self._block_nested(running, subqueue, position)
 
     def _block_nested(
         self, ahead: _WaitersAhead, subqueue: _Subqueue, position: int
@@ -298,13 +367,13 @@ class _RequestClass:
         ledger: Ledger,
         names: frozenset[str],
         constraints: DeviceConstraints,
-        priority: Priority,
+        origin: Origin,
         *,
         is_feasible: bool,
     ) -> None:
         self.names = names
         self.constraints = constraints
-        self.priority = priority
+        self.origin = origin
         self.is_feasible = is_feasible
         self.candidates = {
             name: ledger.pools[name].resolver.candidates(constraints)
@@ -313,13 +382,9 @@ class _RequestClass:
         }
         self.subqueues: dict[_Subqueue, None] = {}
 
-    @property
-    def is_resumed(self) -> bool:
-        return self.priority is Priority.RESUMED
-
 
 class _Subqueue:
-    """Keeps equal requests in order of arrival.
+    """Keeps equal requests in order.
 
     Attributes:
         request_class: The class of these requests and of those for other amounts.
@@ -395,7 +460,7 @@ class _WaitersAhead:
     def lease(self, request: LeaseRequest, number: int | None = None) -> Lease | None:
         """Grants a request from what is left, or returns None.
 
-        ``number`` is the order of arrival; None for one after all others.
+        ``number`` is its place in the order; None if it is after all of these waiters.
         """
         for name, amount in request.resources.amounts.items():
             if name in self.exhausted:
@@ -411,10 +476,15 @@ class _WaitersAhead:
             self._held.clear()
         return lease
 
-    def add_all(self, request_class: _RequestClass) -> None:
+    def add_all(self, request_class: _RequestClass, number: int | None) -> None:
+        """Adds the waiters of a class that are ahead of a number; None for all."""
+        has_some = False
         for subqueue in request_class.subqueues:
-            self._count(_StayingRequests(subqueue, 0, len(subqueue)))
-        self.reserve(request_class)
+            if count := subqueue.before(number):
+                self._count(_StayingRequests(subqueue, 0, count), count)
+                has_some = True
+        if has_some:
+            self.reserve(request_class)
 
     def add(self, subqueue: _Subqueue, leaving: int, most: int | None = None) -> None:
         """Adds the waiters of a subqueue that stay.
@@ -425,7 +495,8 @@ class _WaitersAhead:
             most: How many of the others are counted; None for all.
         """
         most = len(subqueue) if most is None else most
-        self._count(_StayingRequests(subqueue, leaving, most))
+        counted = _StayingRequests(subqueue, leaving, most)
+        self._count(counted, counted.before(None))
         self.reserve(subqueue.request_class)
         for name in subqueue.resources.amounts:
             if name in subqueue.request_class.candidates or name in self.exhausted:
@@ -454,10 +525,10 @@ class _WaitersAhead:
             for name, candidates in request_class.candidates.items()
         )
 
-    def _count(self, staying: _StayingRequests) -> None:
+    def _count(self, staying: _StayingRequests, count: int) -> None:
         for name, amount in staying.subqueue.resources.amounts.items():
             if name not in staying.subqueue.request_class.candidates:
-                self.requested[name] += amount * staying.before(None)
+                self.requested[name] += amount * count
                 self.staying.setdefault(name, []).append(staying)
 
     def _may_take(self, name: str, amount: int, number: int | None) -> bool:
@@ -505,7 +576,7 @@ class _StayingRequests(NamedTuple):
 def _in_order(
     heads: Sequence[tuple[int, _Subqueue]], staying: Collection[_Subqueue]
 ) -> Iterator[tuple[Waiter, _Subqueue, int]]:
-    """Yields waiters in order of arrival, with subqueue and position.
+    """Yields waiters in order, with subqueue and position.
 
     Args:
         heads: The head of each subqueue, in order.
@@ -524,9 +595,9 @@ def _in_order(
             heappush(behind, (subqueue.at(position + 1).number, position + 1, subqueue))
 
 
-def _key(request: LeaseRequest) -> tuple[Amounts, DeviceConstraints, Priority]:
+def _key(request: LeaseRequest) -> tuple[Amounts, DeviceConstraints, Origin]:
     amounts = frozenset(request.resources.amounts.items())
-    return amounts, request.constraints, request.priority
+    return amounts, request.constraints, request.origin
 
 
 def _is_counted(ledger: Ledger, name: str) -> bool:

@@ -40,7 +40,7 @@ OPTIONS = {
     "Placement": [
         *["placement", "device", "near", "apart_from", "placement_group"],
         *["placement_group_bundle_index", "placement_group_capture_child_tasks"],
-        *["scheduling_strategy", "infeasible"],
+        *["scheduling_strategy", "priority", "infeasible"],
     ],
     "Visibility and enforcement": [
         *["accelerators", "enforcement", "mps_thread_percentage"],

@@ -194,6 +194,7 @@ OTHER_WORKERS: dict[str, dict[str, Any]] = {
     "accelerator_type": {"accelerator_type": "H100"},
     "placement": {"placement": "spread"},
     "device": {"device": "0"},
+    "priority": {"priority": 5},
     "placement_group": {"placement_group": SPEC},
     "placement_group_bundle_index": {
         "placement_group": SPEC,

@@ -109,6 +109,7 @@ ASKED: dict[str, Any] = {
     "near": {"near": (b"other",), "num_gpus": 1},
     "apart_from": {"apart_from": (b"other",), "num_gpus": 1},
     "placement": {"placement": "spread", "num_gpus": 1},
+    "priority": {"priority": 5},
     "enforcement": {"enforcement": "watchdog", "num_gpus": 0.5},
     "mps_thread_percentage": {"num_gpus": 0.5, "mps_thread_percentage": 50},
     "device_memory_overuse": {"device_memory_overuse": "kill"},

@@ -15,7 +15,7 @@ from actorlib._options.kinds import UNITS
 from actorlib._options.resources import CPU, Resources, request, totals
 from actorlib._scheduler.admission import Admission
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import LeaseRequest, Priority
+from actorlib._scheduler.request import LeaseRequest, Origin
 from actorlib.accelerators.base import Device, Lease
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ class World:
     def enter(
         self,
         asked: Resources,
-        priority: Priority,
+        origin: Origin,
         then: Callable[[Lease], None],
     ) -> None:
-        wanted = LeaseRequest("a call", asked, priority=priority)
+        wanted = LeaseRequest("a call", asked, origin=origin)
         self.places[self.admission.acquire(wanted)] = then
         self.look()
 
@@ -72,13 +72,13 @@ class World:
                 self.places.pop(place)(place.result())
 
     def post(self, call: Call) -> None:
-        priority = Priority.NESTED if call.is_nested else Priority.USUAL
+        origin = Origin.NESTED if call.is_nested else Origin.USUAL
         call.left = list(call.calls)
 
         def begin(lease: Lease) -> None:
             self.go_on(call, lease)
 
-        self.enter(call.request, priority, begin)
+        self.enter(call.request, origin, begin)
 
     def go_on(self, call: Call, lease: Lease) -> None:
         call.lease = lease
@@ -119,7 +119,7 @@ class World:
         def back(lease: Lease) -> None:
             self.go_on(call, self.ledger.merge(kept, lease))
 
-        self.enter(cpus, Priority.RESUMED, back)
+        self.enter(cpus, Origin.RESUMED, back)
 
 
 def asks(depth: int) -> st.SearchStrategy[Resources]:

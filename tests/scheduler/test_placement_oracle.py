@@ -36,7 +36,7 @@ from actorlib.accelerators.base import Device
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from actorlib._scheduler.wait_queue import Waiter
+    from actorlib._scheduler.waiting_order import Waiter
     from actorlib.accelerators.base import Lease
 
 GRIDS = ([0.5, 0.25, 1], [0.3, 0.7, 0.4, 0.6, 1], [0.1, 0.9, 1 / 3, 1 / 6, 0.49], [1])

@@ -7,10 +7,13 @@ links two of them. Each further line is one of these:
 
 * ``A B: GPU=0.5 -> 0 wait``: A and B ask, one after the other. The results are the
   indices of the devices (with units if bytes were asked for), ``-`` for a lease
-  without devices, ``wait``, ``never``, or ``unknown`` if the search gave up.
+  without devices, ``wait``, ``never``, or ``unknown`` if the search gave up. Then come
+  those that get something by this.
   ``on=``, ``near=`` and ``apart=`` list devices, ``type=`` and ``device=`` name some
   as users write them (``_`` is a space, and ``+`` is between several); ``spread`` is a
-  placement. A strategy and bundles with ``;`` between them are a group.
+  placement. ``priority=5``, ``nested`` and ``resumed`` decide its order, and ``runs``
+  says that a function gets the lease. A strategy and bundles with ``;`` between them
+  are a group.
 * ``M in A 1: GPU=0.5 -> 0@1``: M asks inside the group A for a part of its bundle 1, or
   of any without a number. The result ends with the bundle.
 * ``end A -> B:0``: A gives back its lease or leaves the line; B gets device 0. With
@@ -41,7 +44,7 @@ from actorlib._options.group_spec import ANY_BUNDLE, STRATEGIES, GroupId, GroupS
 from actorlib._options.kinds import KINDS, UNITS
 from actorlib._options.resources import BYTES, Resources
 from actorlib._scheduler.catalogue import Demand, type_names
-from actorlib._scheduler.request import DeviceConstraints, LeaseRequest
+from actorlib._scheduler.request import DeviceConstraints, LeaseRequest, Origin
 from actorlib._scheduler.scheduler import Scheduler
 from actorlib.accelerators import Inventory
 from actorlib.exceptions import ActorUnschedulableError
@@ -89,6 +92,7 @@ class Scene:
         self.requests: dict[str, LeaseRequest] = {}
         self.pendings: dict[str, asyncio.Future[Lease]] = {}
         self.groups: dict[str, Group] = {}
+        self.functions: set[str] = set()
 
     # What is asked.
 
@@ -126,9 +130,16 @@ class Scene:
     def request(self, who: str, what: str) -> LeaseRequest:
         name, _, place = who.partition(" in ")
         group, _, index = place.partition(" ")
+        words = pairs_of(what)
+        priority = int(words.pop("priority", 0))
+        origins = [each for each in Origin if words.pop(each.value, None) is not None]
+        if words.pop("runs", None) is not None:
+            self.functions.add(name)
         return LeaseRequest(
             name,
-            *self.demand(name, pairs_of(what)),
+            *self.demand(name, words),
+            origin=origins[0] if origins else Origin.USUAL,
+            priority=priority,
             group=self.groups[group].spec if group else None,
             bundle_index=int(index) if index else ANY_BUNDLE,
             holder=name,
@@ -194,14 +205,22 @@ class Scene:
     async def ask(self, names: str, what: str) -> str:
         names, place, inside = names.partition(" in ")
         strategy, _, bundles = what.partition(" ")
+        before = self.without_lease()
         for name in names.split():
             if strategy in STRATEGIES:
                 self.reserve(name, strategy, bundles)
             else:
                 self.requests[name] = self.request(f"{name}{place}{inside}", what)
                 self.pendings[name] = self.scheduler.acquire(self.requests[name])
+                lease = self.lease(name)
+                if name in self.functions and lease is not None:
+                    self.scheduler.ledger.mark_transient(lease)
             self.check()
-        return " ".join(map(self.result, names.split()))
+        served = [f"{n}:{self.result(n)}" for n in before if self.lease(n) is not None]
+        return " ".join([*map(self.result, names.split()), *served])
+
+    def without_lease(self) -> list[str]:
+        return [name for name in self.requests if self.lease(name) is None]
 
     def end(self, name: str, *, is_taken: bool = True) -> None:
         lease = self.lease(name)
@@ -222,7 +241,7 @@ class Scene:
 
     async def served(self, command: str, name: str, what: str) -> str:
         """Does something; returns who holds something from then on."""
-        before = [name for name in self.requests if self.lease(name) is None]
+        before = self.without_lease()
         if command in ("end", "leave"):
             for each in name.split():
                 self.end(each, is_taken=command == "end")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
+from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from actorlib._options.priority import MAX_PRIORITY
 from actorlib._options.resources import Resources, request, totals
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.overtaking import delays_no_waiter
@@ -18,9 +20,11 @@ from actorlib._scheduler.request import (
     ANYWHERE,
     DeviceConstraints,
     LeaseRequest,
+    Origin,
     model_of,
 )
-from actorlib._scheduler.wait_queue import Waiter, WaitQueue
+from actorlib._scheduler.wait_queue import WaitQueue
+from actorlib._scheduler.waiting_order import Waiter
 
 if TYPE_CHECKING:
     from actorlib.accelerators.base import Device, Lease
@@ -203,34 +207,53 @@ wishes = st.just(ANYWHERE) | st.sampled_from(WISHES)
 
 
 class World:
-    """A line and its ledger, driven by arrivals and ends, as a shell would."""
+    """A queue and its ledger, driven by arrivals and ends, as the owner would."""
 
     def __init__(self) -> None:
         self.ledger = machine(cpus=4, devices=FOUR, x=2)
         self.queue = WaitQueue(self.ledger)
         self.waiting: dict[int, Waiter] = {}
         self.leases: dict[int, Lease] = {}
+        self.functions: set[int] = set()
 
-    def arrive(
-        self, number: int, asked: Resources, constraints: DeviceConstraints
-    ) -> None:
-        wanted = LeaseRequest(str(number), asked, constraints)
+    def arrive(self, number: int, wanted: LeaseRequest) -> list[int]:
+        wanted = wanted._replace(label=str(number))
         lease = self.queue.try_at_once(wanted)
-        if lease is None:
-            self.waiting[number] = self.queue.enqueue(wanted)
-        else:
-            self.leases[number] = lease
+        if lease is not None:
+            self.hold(number, lease)
+            return [number]
+        self.waiting[number] = self.queue.enqueue(wanted)
+        return self.serve() if self.queue.is_reordered else []
 
     def end(self, number: int) -> list[int]:
         if number in self.leases:
             self.ledger.release(self.leases.pop(number))
         elif number in self.waiting:
             self.queue.remove(self.waiting.pop(number))
+        return self.serve()
+
+    def block(self, number: int) -> list[int]:
+        """A function waits for a result, and lends its CPUs."""
+        self.leases[number] = lend_cpus(self.ledger, self.leases[number])
+        return self.serve()
+
+    def serve(self) -> list[int]:
         served = self.queue.serve()
         for waiter, lease in served:
             del self.waiting[int(waiter.request.label)]
-            self.leases[int(waiter.request.label)] = lease
+            self.hold(int(waiter.request.label), lease)
         return [int(waiter.request.label) for waiter, _ in served]
+
+    def hold(self, number: int, lease: Lease) -> None:
+        self.leases[number] = lease
+        if number in self.functions:
+            self.ledger.mark_transient(lease)
+
+
+def lend_cpus(ledger: Ledger, lease: Lease) -> Lease:
+    part, rest = ledger.split(lease, "CPU")
+    ledger.release(part)
+    return rest
 
 
 def allowed(constraints: DeviceConstraints) -> set[int]:
@@ -247,46 +270,123 @@ def allowed(constraints: DeviceConstraints) -> set[int]:
     }
 
 
-class LineMachine(RuleBasedStateMachine):
-    """A line beside one that asks everyone, in order, after everything."""
+@st.composite
+def lease_requests(draw: st.DrawFn) -> LeaseRequest:
+    priority = draw(st.sampled_from([0, 0, 0, 5, 5, -2]))
+    origin = draw(st.sampled_from([*[Origin.USUAL] * 3, Origin.NESTED, Origin.RESUMED]))
+    if origin is Origin.RESUMED or draw(st.booleans()):
+        asked = request(num_cpus=draw(st.sampled_from([1, 2, 3, 4])))
+        return LeaseRequest("", asked, ANYWHERE, origin, priority)
+    return LeaseRequest("", draw(requests()), draw(wishes), origin, priority)
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """A queue beside one that asks all waiters, in order, after everything."""
 
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
         self.ledger = World().ledger
-        self.arrivals: list[tuple[Resources, DeviceConstraints]] = []
-        self.waiting: list[int] = []
+        self.requests: list[LeaseRequest] = []
+        self.order: list[tuple[float, int]] = []  # levels, with the numbers of waiters
         self.leases: dict[int, Lease] = {}
 
+    # The order.
+
+    def delays_others(self, number: int) -> bool:
+        _, asked, constraints, *_ = self.requests[number]
+        return self.ledger.feasible(asked, constraints)
+
+    def with_new(self, number: int) -> list[tuple[float, int]]:
+        """The order with a new request."""
+        request, order = self.requests[number], list(self.order)
+        highest = max(
+            (
+                level
+                for level, each in order
+                if self.requests[each].origin is Origin.USUAL
+                and self.delays_others(each)
+            ),
+            default=-inf,
+        )
+        level: float = request.priority
+        if request.origin is Origin.RESUMED:
+            level = inf
+        elif request.origin is Origin.NESTED:
+            level = max(level, highest)
+        elif level > highest and self.delays_others(number):
+            for each in self.order:
+                is_nested = self.requests[each[1]].origin is Origin.NESTED
+                if is_nested and each[0] < level and self.delays_others(each[1]):
+                    order.remove(each)
+                    insert(order, level, each[1])
+        insert(order, level, number)
+        return order
+
+    # Who may go.
+
     def settle(self) -> list[int]:
-        """Lets everyone go whom those ahead leave enough; who went."""
-        reserved: set[int] = set()
-        aside: dict[str, list[int]] = {}
+        """Lets all go whom those ahead leave enough; who went."""
+        ahead: list[int] = []
         gone: list[int] = []
-        for number in self.waiting:
-            asked, constraints = self.arrivals[number]
-            if not self.ledger.feasible(asked, constraints):
-                continue
-            enough = all(
-                name == "GPU" or self.leaves(name, amount, aside.get(name, []))
-                for name, amount in asked.amounts.items()
-            )
-            lease = enough and self.ledger.try_acquire(
-                asked, constraints, {"GPU": reserved}
-            )
-            if lease:
-                self.leases[number] = lease
-                gone.append(number)
-                continue
-            for name, amount in asked.amounts.items():
-                aside.setdefault(name, []).append(amount)
-            if "GPU" in asked.amounts:
-                reserved |= allowed(constraints)
-        self.waiting = [number for number in self.waiting if number not in gone]
+        for entry in list(self.order):
+            if self.may_go(entry[1], ahead):
+                gone.append(entry[1])
+                self.order.remove(entry)
+            else:
+                ahead.append(entry[1])
+        for number in set(gone) & self.world.functions:
+            self.ledger.mark_transient(self.leases[number])
         return gone
 
+    def may_go(self, number: int, ahead: list[int]) -> bool:
+        """Grants a request, if those ahead that stay leave enough."""
+        _, asked, constraints, *_ = self.requests[number]
+        aside: dict[str, list[int]] = {}
+        reserved: set[int] = set()
+        for other in self.delaying(number, ahead):
+            _, theirs, where, *_ = self.requests[other]
+            for name, amount in theirs.amounts.items():
+                aside.setdefault(name, []).append(amount)
+            if "GPU" in theirs.amounts:
+                reserved |= allowed(where)
+        enough = all(
+            name == "GPU" or self.leaves(name, amount, aside.get(name, []))
+            for name, amount in asked.amounts.items()
+        )
+        lease = enough and self.ledger.try_acquire(
+            asked, constraints, {"GPU": reserved}
+        )
+        if lease:
+            self.leases[number] = lease
+        return bool(lease)
+
+    def delaying(self, number: int, ahead: list[int]) -> list[int]:
+        """The ones ahead that delay a request."""
+        others = [other for other in ahead if self.delays_others(other)]
+        if self.requests[number].origin is Origin.USUAL:
+            return others
+        resumed = [o for o in others if self.requests[o].origin is Origin.RESUMED]
+        if self.requests[number].origin is Origin.RESUMED:
+            return resumed
+        first: dict[object, int] = {}
+        for other in others:
+            _, asked, constraints, origin, *_ = self.requests[other]
+            if origin is not Origin.RESUMED:
+                key = frozenset(asked.amounts), constraints, origin
+                first.setdefault(key, other)
+        return [
+            *resumed,
+            *(
+                other
+                for other in first.values()
+                if self.ledger.lacking(*self.requests[other][1:3])
+                and self.ledger.could_free_up(*self.requests[other][1:3])
+            ),
+        ]
+
     def leaves(self, name: str, amount: int, waiting: list[int]) -> bool:
-        """Whether nobody is kept waiting, whoever else holds something then."""
+        """Whether none is kept waiting, whoever else holds something then."""
         held = [lease.amounts.get(name, 0) for lease in self.leases.values()]
         total = self.ledger.capacity.amounts[name]
         for place, wanted in enumerate(waiting):
@@ -297,43 +397,102 @@ class LineMachine(RuleBasedStateMachine):
                 return False
         return amount <= self.ledger.free(name)
 
-    @rule(asked=requests(), constraints=wishes)
-    def arrive(self, asked: Resources, constraints: DeviceConstraints) -> None:
-        number = len(self.arrivals)
-        self.arrivals.append((asked, constraints))
-        self.world.arrive(number, asked, constraints)
+    # What happens.
 
-        self.waiting.append(number)
-        self.settle()
+    @rule(wanted=lease_requests(), is_function=st.booleans())
+    def arrive(self, wanted: LeaseRequest, *, is_function: bool) -> None:
+        number = len(self.requests)
+        self.requests.append(wanted)
+        if is_function:
+            self.world.functions.add(number)
+        served = self.world.arrive(number, wanted)
+
+        order = self.with_new(number)
+        numbers = [each for _, each in order]
+        if self.may_go(number, numbers[: numbers.index(number)]):
+            gone = [number]
+            if is_function:
+                self.ledger.mark_transient(self.leases[number])
+        else:
+            self.order = order
+            gone = self.settle()
+        assert served == gone
 
     @rule(data=st.data())
     def end(self, data: st.DataObject) -> None:
-        if not self.arrivals:
+        if not self.requests:
             return
-        number = data.draw(st.integers(0, len(self.arrivals) - 1))
+        number = data.draw(st.integers(0, len(self.requests) - 1))
         served = self.world.end(number)
 
         if number in self.leases:
             self.ledger.release(self.leases.pop(number))
-        elif number in self.waiting:
-            self.waiting.remove(number)
+        self.order = [entry for entry in self.order if entry[1] != number]
+        assert served == self.settle()
+
+    @rule(data=st.data())
+    def block(self, data: st.DataObject) -> None:
+        running = [
+            number
+            for number in self.world.functions & self.leases.keys()
+            if "CPU" in self.leases[number].amounts
+        ]
+        if not running:
+            return
+        number = data.draw(st.sampled_from(sorted(running)))
+        served = self.world.block(number)
+
+        self.leases[number] = lend_cpus(self.ledger, self.leases[number])
         assert served == self.settle()
 
     @invariant()
     def agree(self) -> None:
         check_ledger(self.world.ledger)
-        in_line = [int(waiter.request.label) for waiter in self.world.queue]
-        assert in_line == self.waiting
+        queue = self.world.queue
+        in_order = [int(waiter.request.label) for waiter in queue]
+        assert in_order == [number for _, number in self.order]
         assert self.world.leases == self.leases
+        for priority in (-2, 0, 5):
+            count = sum(
+                level >= priority and self.delays_others(number)
+                for level, number in self.order
+            )
+            assert queue.has_more_than(count - 1, priority)
+            assert not queue.has_more_than(count, priority)
 
     @invariant()
-    def nobody_is_left_behind(self) -> None:
+    def all_that_may_go_are_gone(self) -> None:
         assert self.world.queue.serve() == []
         assert all(self.world.queue._subqueues.values())
 
 
-LineMachine.TestCase.settings = settings(stateful_step_count=40)
-TestLineAgainstANaiveOne = LineMachine.TestCase
+def insert(order: list[tuple[float, int]], level: float, number: int) -> None:
+    """Inserts a waiter behind those of its level."""
+    place = sum(each >= level for each, _ in order)
+    order.insert(place, (level, number))
+
+
+QueueMachine.TestCase.settings = settings(stateful_step_count=40)
+TestQueueAgainstANaiveOne = QueueMachine.TestCase
+
+
+@given(
+    steps=st.lists(lease_requests() | st.integers(0, 15), min_size=5, max_size=30),
+    priority=st.sampled_from([-MAX_PRIORITY, -1, 7, MAX_PRIORITY]),
+)
+def test_queue_when_all_priorities_are_equal_then_as_without(
+    steps: list[LeaseRequest | int], priority: int
+) -> None:
+    plain, same = World(), World()
+    for number, step in enumerate(steps):
+        if isinstance(step, int):
+            assert plain.end(step) == same.end(step)
+        else:
+            equal = step._replace(priority=priority)
+            served = plain.arrive(number, step._replace(priority=0))
+            assert served == same.arrive(number, equal)
+        assert labels(plain.queue) == labels(same.queue)
+    assert plain.leases == same.leases
 
 
 def test_change_constraints_when_it_is_not_in_line_then_refused() -> None:

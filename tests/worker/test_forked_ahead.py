@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.owners import PATHS, Bell, Watched
 
+from actorlib._processes.kept_descriptors import KeptDescriptors
 from actorlib._wire.codec import decode_message
 from actorlib._wire.forkserver_protocol import (
     FORKED,
@@ -54,12 +55,14 @@ class TemplateProcess:
         self.bell = Bell(folder)
         (folder / "ringing.py").write_text(RINGING.format(path=self.bell.path))
         self.control, theirs = socket.socketpair()
+        self._kept = KeptDescriptors()
+        inherited = theirs.fileno(), self._kept.end.fileno()
         main = "from actorlib._worker.template.forkserver import main; main()"
-        owner = [str(theirs.fileno()), str(os.getpid()), MARK, "fork"]
+        owner = [",".join(map(str, inherited)), str(os.getpid()), MARK, "fork"]
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", main, *owner, "ringing"],
-                pass_fds=[theirs.fileno()],
+                pass_fds=inherited,
                 env={
                     **os.environ,
                     "PYTHONPATH": os.pathsep.join([str(folder), PATHS]),
@@ -113,6 +116,7 @@ class TemplateProcess:
         self.process.kill()
         self.end()
         self.bell.close()
+        self._kept.close()
         for pipe in self._pipes:
             pipe.close()
 

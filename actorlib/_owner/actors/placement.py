@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, final
 from actorlib._base.ids import ActorId
 from actorlib._base.notifier import Notifier
 from actorlib._owner.actors.actor_record import ActorState
-from actorlib._scheduler.request import LeaseRequest, Priority, Unfit, untyped
+from actorlib._scheduler.request import LeaseRequest, Origin, Unfit, untyped
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
@@ -330,14 +330,14 @@ class ActorPlacer:
 
     def _request_of(self, record: ActorRecord) -> LeaseRequest:
         holder = record.id.hex() if record.is_actor else ""
-        priority = Priority.NESTED if record.is_nested else Priority.USUAL
-        return self._request(record.label, record.options, priority, holder)
+        origin = Origin.NESTED if record.is_nested else Origin.USUAL
+        return self._request(record.label, record.options, origin, holder)
 
     def _request(
         self,
         label: str,
         options: ActorOptions,
-        priority: Priority = Priority.USUAL,
+        origin: Origin = Origin.USUAL,
         holder: str = "",
     ) -> LeaseRequest:
         """Makes the request of an actor with these options.
@@ -372,7 +372,8 @@ class ActorPlacer:
             label=label,
             resources=resources,
             constraints=constraints,
-            priority=priority,
+            origin=origin,
+            priority=options.priority,
             group=options.group,
             bundle_index=options.placement_group_bundle_index,
             holder=holder,

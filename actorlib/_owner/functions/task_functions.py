@@ -208,11 +208,13 @@ class FunctionTable:
         if options.group is not None:
             demand = Demand(untyped(demand.resources), demand.constraints)
             index = options.placement_group_bundle_index
-            slots = GroupSlots(scheduler.groups, options.group, label, demand, index)
+            slots = GroupSlots(
+                scheduler.groups, options.group, label, demand, index, options.priority
+            )
         elif refusal := scheduler.refusal(LeaseRequest(label, *demand)):
             raise ActorUnschedulableError(refusal)
         else:
-            slots = MachineSlots(scheduler, demand)
+            slots = MachineSlots(scheduler, demand, options.priority)
         pools = scheduler.ledger.pools
         amounts, is_async = demand.resources.amounts, bool(options.max_concurrency)
         is_per_worker = any(is_async or name in pools for name in amounts)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, final
 
 from actorlib._base.ids import ActorId
 from actorlib._options.resources import CPU, Resources
-from actorlib._scheduler.request import LeaseRequest, Priority
+from actorlib._scheduler.request import LeaseRequest, Origin
 from actorlib.exceptions import TaskPlacementGroupRemoved, TaskUnschedulableError
 
 if TYPE_CHECKING:
@@ -29,12 +29,17 @@ PendingLease: TypeAlias = "asyncio.Future[Lease]"
 
 @final
 class MachineSlots:
-    """Grants slots of the machine to one queue, in line with all other requests."""
+    """Grants slots of the machine to one queue, in line with all other requests.
 
-    def __init__(self, scheduler: Scheduler, demand: Demand) -> None:
+    Attributes:
+        priority: The priority of the calls.
+    """
+
+    def __init__(self, scheduler: Scheduler, demand: Demand, priority: int) -> None:
         self._ledger = scheduler.ledger
         self._admission = scheduler.admission
         self._demand = demand
+        self.priority = priority
 
     def error(self) -> Exception | None:
         """Returns why no slot will ever be granted; None if one may be."""
@@ -42,8 +47,8 @@ class MachineSlots:
 
     def acquire(self, label: str, *, is_nested: bool) -> PendingLease:
         """Requests a slot; the future is done at once, or when its turn has come."""
-        priority = Priority.NESTED if is_nested else Priority.USUAL
-        request = LeaseRequest(label, *self._demand, priority)
+        origin = Origin.NESTED if is_nested else Origin.USUAL
+        request = LeaseRequest(label, *self._demand, origin, self.priority)
         return self._admission.acquire(request)
 
     def explain(self, label: str, pending: PendingLease) -> str:
@@ -81,7 +86,7 @@ class MachineSlots:
         resources = Resources.of({CPU: cpus})
         if not self._ledger.could_free_up(resources):
             return None  # an actor has them, perhaps the one that this call waits for
-        request = LeaseRequest(label, resources, priority=Priority.RESUMED)
+        request = LeaseRequest(label, resources, origin=Origin.RESUMED)
         return self._admission.acquire(request)
 
     def merge(self, lease: Lease, cpus: Lease) -> Lease:
@@ -91,6 +96,10 @@ class MachineSlots:
     def others_wait(self, own: int) -> bool:
         """Whether more requests than ``own`` wait."""
         return len(self._admission) > own
+
+    def others_come_first(self, own: int) -> bool:
+        """Whether more than ``own`` wait that have no lower priority than the calls."""
+        return self._admission.has_more_than(own, self.priority)
 
 
 @final
@@ -108,7 +117,9 @@ class GroupSlots:
         label: str,
         demand: Demand,
         index: int,
+        priority: int,
     ) -> None:
+        self.priority = priority
         self._groups = groups
         self._spec = spec
         self._demand = demand
@@ -129,7 +140,7 @@ class GroupSlots:
     def acquire(self, label: str, *, is_nested: bool) -> PendingLease:
         request = self._request(label)
         return self._enter(
-            request._replace(priority=Priority.NESTED) if is_nested else request
+            request._replace(origin=Origin.NESTED) if is_nested else request
         )
 
     def _enter(self, request: LeaseRequest) -> PendingLease:
@@ -181,7 +192,7 @@ class GroupSlots:
             label=label,
             resources=Resources.of({CPU: cpus}),
             bundle_index=self._index if lease is None else self._groups.index_of(lease),
-            priority=Priority.RESUMED,
+            origin=Origin.RESUMED,
         )
         return self._enter(request)
 
@@ -192,11 +203,16 @@ class GroupSlots:
         group = self._groups.alive(self._spec)
         return group is not None and group.waiting > own
 
+    def others_come_first(self, own: int) -> bool:
+        group = self._groups.alive(self._spec)
+        return group is not None and group.has_more_than(own, self.priority)
+
     def _request(self, label: str) -> LeaseRequest:
         return LeaseRequest(
             label=label,
             resources=self._demand.resources,
             constraints=self._demand.constraints,
+            priority=self.priority,
             bundle_index=self._index,
         )
 

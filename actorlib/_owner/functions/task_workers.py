@@ -9,7 +9,8 @@ If a worker cannot be started, its calls wait for the other workers of the queue
 fail only if there are none, or if each of those waits for a result itself: they could
 wait for one another. Another start is tried after a pause, or once no worker is left.
 
-A slot is kept while more calls wait and no other request is in line. While a call waits
+A slot is kept while more calls wait and no other request of at least their priority is
+in line. While a call waits
 for a result, its CPUs are lent. They go first to a nested call, one that another call
 has made: otherwise more and more calls would begin and wait. The call goes on when it
 has its CPUs back. It keeps the rest of its lease.
@@ -161,9 +162,10 @@ class TaskWorkers:
             self._stuck_calls.watch()
 
     def _feed_all(self) -> None:
-        for queue in list(self.queues.values()):
-            if queue.waiting_count:
-                self.feed(queue)
+        # Only some workers are started at once: those of the highest priority first.
+        waiting = [queue for queue in self.queues.values() if queue.waiting_count]
+        for queue in sorted(waiting, key=lambda queue: -queue.slots.priority):
+            self.feed(queue)
 
     def _refuse_if_hopeless(self, queue: FunctionQueue) -> None:
         """Fails the calls that wait if no worker can ever run them."""
@@ -178,7 +180,7 @@ class TaskWorkers:
         """Returns a worker for a call: a free, a new, or one with quick calls."""
         best = queue.choose(task)
         if best is not None:
-            if not best.tasks or (best.runs_all and not _others_wait_for(queue)):
+            if not best.tasks or (best.runs_all and not _must_yield(queue)):
                 return best
             if best.runs_all or not _has_cpus(best):
                 best = None
@@ -187,7 +189,7 @@ class TaskWorkers:
             new = self._new_slot(queue, backlog, task.entry.label)
         if new is not None or best is None:
             return new
-        return None if _others_wait(queue) else best
+        return None if _others_come_first(queue) else best
 
     # Slots.
 
@@ -444,7 +446,7 @@ class TaskWorkers:
         if worker.is_closed:
             worker.supervisor.idle()
         may_keep = _has_cpus(worker) and not worker.is_leaving
-        if queue.waiting_count and may_keep and not _others_wait(queue):
+        if queue.waiting_count and may_keep and not _others_come_first(queue):
             self.feed(queue)
             if worker.tasks:
                 return
@@ -591,11 +593,16 @@ def _has_cpus(worker: TaskWorker) -> bool:
     return not queue.cpus or CPU in lease.amounts
 
 
-def _others_wait_for(queue: FunctionQueue) -> bool:
-    """Whether other requests wait, perhaps for what a worker of the queue holds."""
-    return queue.is_per_worker and _others_wait(queue)
+def _must_yield(queue: FunctionQueue) -> bool:
+    """Whether others come first, perhaps for what a worker of the queue holds."""
+    return queue.is_per_worker and _others_come_first(queue)
 
 
 def _others_wait(queue: FunctionQueue) -> bool:
     """Whether other requests than this queue's wait for what its slots are made of."""
     return queue.slots.others_wait(queue.count_in_line())
+
+
+def _others_come_first(queue: FunctionQueue) -> bool:
+    """Whether one of them has no lower priority than the calls of this queue."""
+    return queue.slots.others_come_first(queue.count_in_line())

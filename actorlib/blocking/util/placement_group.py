@@ -56,10 +56,14 @@ def placement_group(
     strategy: str = PACK,
     name: str = "",
     lifetime: str | None = None,
+    *,
+    priority: int = 0,
 ) -> PlacementGroup:
     """Reserves several bundles, all or none; see ``actorlib.placement_group``."""
     SCRIPT.engine()
-    group = awaited.placement_group(bundles, strategy, name, lifetime)
+    group = awaited.placement_group(
+        bundles, strategy, name, lifetime, priority=priority
+    )
     return PlacementGroup(spec_of(group))
 
 
