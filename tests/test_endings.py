@@ -490,6 +490,7 @@ async def test_shutdown_when_the_template_was_killed_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, *rarely(signal.SIGKILL)])
+@pytest.mark.thorough
 def test_shutdown_when_the_loop_is_closed_and_the_template_stuck_leaves_nothing(
     number: int,
 ) -> None:
@@ -647,6 +648,7 @@ async def test_init_when_cancelled_early_then_nothing_is_left() -> None:
         assert open_files() == before
 
 
+@pytest.mark.thorough
 async def test_init_when_cancelled_leaves_nothing(
     bell: Bell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

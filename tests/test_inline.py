@@ -287,6 +287,7 @@ async def test_kill_when_a_method_does_not_return_then_it_is_left_behind_and_tol
     assert seen == []  # no other method has begun
 
 
+@pytest.mark.thorough
 async def test_kill_when_the_process_pauses_meanwhile_then_the_thread_has_time_to_end(
     stop: Stop,
     caplog: pytest.LogCaptureFixture,

@@ -38,6 +38,7 @@ actorlib.run(main())
 
 @pytest.mark.process
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_program_when_killed_then_the_next_run_goes_on_from_there(
     tmp_path: Path,
 ) -> None:

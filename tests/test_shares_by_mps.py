@@ -274,6 +274,7 @@ async def test_crash_when_no_fault_is_known_then_it_is_the_actors_own(
         assert await neighbour.run.remote(os.getpid) == pid
 
 
+@pytest.mark.thorough
 async def test_daemon_when_it_or_its_keeper_is_killed_then_another_is_started(
     machine: Make,
 ) -> None:

@@ -336,6 +336,7 @@ asyncio.run(main())
 
 
 @both_methods
+@pytest.mark.thorough
 def test_limit_of_open_files_when_raised_for_actors_then_workers_have_the_first(
     method: str, tmp_path: Path
 ) -> None:
@@ -678,6 +679,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 def test_end_of_a_worker_when_sigchld_is_touched_later_then_it_is_noticed(
     tmp_path: Path,
 ) -> None:
@@ -707,6 +709,7 @@ signal.signal(signal.SIGUSR1, hang)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_killed", [True, *rarely((False,))])
+@pytest.mark.thorough
 async def test_shutdown_when_the_template_hangs_then_what_it_has_started_ends(
     module: Callable[[str, str], None],
     monkeypatch: pytest.MonkeyPatch,

@@ -61,11 +61,11 @@ HANDLED: Mapping[str, str] = {
     "max_pending_calls": "the caller counts, as everywhere",
     "timeout": "the caller keeps the time",
     "detach": "the caller's generator runs on",
+    "key": "the handle refuses it, as there are no Replicas on Ray",
 }
 """Options that this engine implements, each with how."""
 
 REFUSED: Mapping[str, str] = {
-    "key": "it chooses one of several Replicas, which Ray's engine does not have",
     "device": "Ray chooses the device; ask for a kind by accelerator_type=, or for a "
     "node by a custom resource of it",
     "near": "Ray knows nothing of links between devices; put both actors into one "
