@@ -526,6 +526,7 @@ async def test_template_when_its_successors_die_too_then_a_later_one_serves(
 
 
 @both_methods
+@pytest.mark.thorough
 async def test_actors_when_the_template_dies_while_they_start_are_made_anew(
     method: str,
 ) -> None:

@@ -37,7 +37,7 @@ BEGINS = """
     listen()
 """
 
-USUAL = ("the last line", "kill -9", "a thread that goes on")
+USUAL = ("the last line", "kill -9")
 ENDS = {
     "the last line": ("", 0),
     "sys.exit": ("sys.exit(3)", 3),
