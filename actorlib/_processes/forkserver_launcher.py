@@ -530,6 +530,7 @@ class TemplateWorker:
     ) -> None:
         self._kill = kill
         self._name = name
+        self._label: str | Callable[[], str] = name
         self._loop = loop
         self._outputs: list[OutputPipe] = []
         self._keep: Callable[[str, str, int, list[bytes]], None] | None = None
@@ -547,10 +548,16 @@ class TemplateWorker:
         self._kill(self)
 
     def rename(self, name: str | Callable[[], str]) -> None:
-        if isinstance(name, str):
-            self._name = name
+        self._label = name
+        if self.child_pid:  # else its output is not read yet
+            self._rename_output()
+
+    def _rename_output(self) -> None:
+        label = self._label
+        if isinstance(label, str):
+            self._name = label
         for output in self._outputs:
-            output.rename(name)
+            output.rename(label)
 
     def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:
         self._keep = keep
@@ -570,7 +577,7 @@ class TemplateWorker:
         return [self._child_sock.fileno(), *ends]
 
     def read_output(self) -> None:
-        if self.pid:
+        if self.child_pid:
             for output in self._outputs:
                 output.read_all()
 
@@ -583,8 +590,13 @@ class TemplateWorker:
     def on_forked(self, pid: int) -> None:
         self.pid = self.child_pid = pid
         self.delay = ""
+        # The worker may have answered before the template reported the fork. What an
+        # actor has printed until then is shown behind its first name; a worker of
+        # functions prints nothing before its first call.
+        is_fixed = isinstance(self._label, str)
         for output in self._outputs:
-            output.start(self._loop, self._name, pid)
+            output.start(self._loop, self._name if is_fixed else self._label, pid)
+        self._rename_output()
 
     def report_delay(self, reason: str) -> None:
         """Logs once why its start or its end takes long."""

@@ -58,7 +58,12 @@ class OutputPipe:
         self._read_end, self.write_end = os.pipe()
         os.set_blocking(self._read_end, False)  # the os API
 
-    def start(self, loop: asyncio.AbstractEventLoop, label: str, pid: int) -> None:
+    def start(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        label: str | Callable[[], str],
+        pid: int,
+    ) -> None:
         """Shows lines from now on: the prefix needs the process id."""
         self._loop = loop
         self.label = label

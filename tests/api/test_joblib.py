@@ -13,6 +13,9 @@ pytestmark = pytest.mark.process
 
 HEAD = """
 import os
+import tempfile
+import time
+from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
@@ -47,7 +50,9 @@ def test_parallel_when_it_runs_then_results_are_in_order_from_other_processes() 
             pids = Parallel(n_jobs=4)(delayed(inner)(y) for y in range(4))
             return set(pids) == {os.getpid()}
 
-        def add(array, *, weights, x):
+        def add(array, *, weights, x, gate):
+            while x and not gate.exists():  # so that calls with the arrays are there
+                time.sleep(0.001)
             assert not array.flags.writeable and not weights.flags.writeable
             return float(array[x] + weights[x])
 
@@ -60,10 +65,15 @@ def test_parallel_when_it_runs_then_results_are_in_order_from_other_processes() 
             print("elsewhere", os.getpid() not in {pid for _, pid in results})
             print("nested", Parallel()(delayed(outer)(x) for x in range(3)))
 
-            tasks = (delayed(add)(array, weights=weights, x=x) for x in range(30))
+            folder = tempfile.TemporaryDirectory()
+            gate = Path(folder.name, "gate")
+            tasks = (
+                delayed(add)(array, weights=weights, x=x, gate=gate) for x in range(30)
+            )
             results = Parallel(return_as="generator")(tasks)
             print("streamed", next(results))
             print("one copy", round(snapshot().object_store.live / 1e6, 1))
+            gate.touch()
             print("all", list(results) == [x + 1.0 for x in range(1, 30)])
 
             parallel = Parallel()

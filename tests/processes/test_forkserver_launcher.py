@@ -75,6 +75,48 @@ async def test_pid_when_the_process_says_it_then_signals_wait_for_its_parent(
     worker.sock.close()
 
 
+class _Shown:
+    """Keeps the lines that a printer would show."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, int, bytes]] = []
+
+    def show(self, stream: str, label: str, pid: int, lines: list[bytes]) -> None:
+        del stream
+        self.lines += [(label, pid, line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Model(7)", [("A", 9, b"made"), ("Model(7)", 9, b"later")]),
+        (lambda: "prepare", [("prepare", 9, b"made"), ("prepare", 9, b"later")]),
+    ],
+    ids=["an actor", "a worker of functions"],
+)
+async def test_output_when_the_worker_answers_before_its_fork_is_reported_then_named(
+    name: Any, expected: list[tuple[str, int, bytes]]
+) -> None:
+    shown: Any = _Shown()
+    worker = TemplateWorker(lambda _: None, 1, "A", asyncio.get_running_loop())
+    worker.open_output(shown)
+    _, stdout, _ = worker.child_ends()
+    os.write(stdout, b"made\n")
+
+    worker.identify(9)
+    worker.read_output()
+    worker.rename(name)
+    assert shown.lines == []
+    worker.on_forked(9)
+    worker.read_output()
+    os.write(stdout, b"later\n")
+    worker.read_output()
+    worker.on_exited(ProcessExit(code=0))
+    worker.sock.close()
+
+    assert shown.lines == expected
+
+
 def _in(state: str) -> ProcessStat | None:
     """A process in a state; none if that is empty."""
     if not state:
