@@ -95,18 +95,16 @@ class MapCache:
             entries: list[_Entry | None] = []
             begin = 0
             for start in range(0, len(args), width):
-                found = self._find(
-                    args[start : start + width], call.first or 0, entries
-                )
-                if isinstance(found, _Entry):
+                item = self._find(args[start : start + width], call.first or 0, entries)
+                if isinstance(item, _Entry):
                     continue
                 if begin < start:
                     make(call, args[begin:start])
                 begin = start + width
-                if isinstance(found, _Loaded):
-                    call.add_value(found.value)
+                if isinstance(item, _Loaded):
+                    call.add_value(item.value)
                 else:
-                    call.add_error(found)
+                    call.add_error(item)
             if begin < len(args):
                 make(call, args[begin:])
             self._follow(call, entries)
@@ -129,7 +127,7 @@ class MapCache:
     def _find(
         self, args: tuple[object, ...], first: int, entries: list[_Entry | None]
     ) -> _Entry | _Loaded | Exception:
-        """Looks up the result of the next item, and adds its entry to ``entries``."""
+        """Reads the result of the next item, and adds its entry to ``entries``."""
         number = first + len(entries)
         entries.append(None)
         try:
@@ -221,7 +219,7 @@ class MapCache:
 
 
 def _qualified_name(function: FunctionType) -> str:
-    """Returns the name by which a function is found in the next run, too.
+    """Returns the name by which a function is item in the next run, too.
 
     The module of a script is the name of its file.
     """

@@ -539,10 +539,12 @@ def start_map(
 
     maker = LimitedCalls(make, backpressure_size)
     if cache is not None:
-        kept = _cache_of(where, call, cache, version)
-        kept.progress = options.progress
-        options = replace(options, cache=kept)
-        maker = LimitedCalls(kept.only_missing(make, source.width), backpressure_size)
+        results = _cache_of(where, call, cache, version)
+        results.progress = options.progress
+        options = replace(options, cache=results)
+        maker = LimitedCalls(
+            results.only_missing(make, source.width), backpressure_size
+        )
     return MapResults(source, maker, options)
 
 

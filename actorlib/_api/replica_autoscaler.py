@@ -49,13 +49,13 @@ class Autoscaler:
         self._context = copy_context()
 
     def watch(self) -> None:
-        """Looks at the replicas from now on; called after each call, by any thread."""
+        """Begins to watch the replicas; called after each call, by any thread."""
         if not self._is_watching:
             self._is_watching = True
             self._replicas.engine.later(weakly(self._begin))
 
     def close(self) -> None:
-        """Looks no more."""
+        """Stops watching."""
         self._is_watching = True
         self._cancel_timer()
 

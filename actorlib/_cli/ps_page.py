@@ -61,7 +61,7 @@ def _runtime(runtime: RuntimeRow, width: int) -> Iterable[RenderableType]:
 def _reasons(runtime: RuntimeRow) -> Iterable[RenderableType]:
     reasons = [actor.why for actor in runtime.actors if actor.why]
     if reasons:
-        yield _lines("Who waits:", [f"  {why}" for why in reasons])
+        yield _lines("Waiting:", [f"  {why}" for why in reasons])
     # Actors with a reason of their own are listed already.
     above = {actor.label for actor in runtime.actors if actor.why}
     in_line = runtime.snapshot.waiting

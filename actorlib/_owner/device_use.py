@@ -277,9 +277,9 @@ class ExclusiveUse:
 
     def _refused(self, cards: Sequence[str]) -> Collection[str]:
         """Locks all cards, or none; returns cards that other programs use."""
-        known = self._waits.keys() & cards
-        if known:
-            return known
+        refused = self._waits.keys() & cards
+        if refused:
+            return refused
         locked: dict[str, list[socket.socket]] = {}
         try:
             for card in cards:

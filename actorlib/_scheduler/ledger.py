@@ -292,10 +292,10 @@ class Ledger:
 
     def _begin_use(self, use: DeviceUse, shares: Sequence[Share]) -> bool:
         """Begins to use the devices of a request; gives all back if one is refused."""
-        taken: dict[Device, int] = {}
+        amounts: dict[Device, int] = {}
         for share in shares:
-            taken[share.device] = taken.get(share.device, 0) + share.units
-        idle = [d for d, units in taken.items() if self._free_on(d) + units == UNITS]
+            amounts[share.device] = amounts.get(share.device, 0) + share.units
+        idle = [d for d, units in amounts.items() if self._free_on(d) + units == UNITS]
         refused = use.begin(idle) if idle else None
         if not refused:
             return True

@@ -1,4 +1,4 @@
-"""Tells which programs of this user have placed something on a device.
+"""Finds the programs of this user that have placed something on a device.
 
 A program that uses a device listens at a socket whose name has the device and the
 process id. With ``devices="exclusive"`` it also has the *lock* of the device: a socket

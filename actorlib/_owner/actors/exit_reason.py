@@ -41,7 +41,7 @@ _THREADS = ("Current thread 0x", "Thread 0x")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitEvidence:
-    """What is known of a process that is gone.
+    """The facts about a process that is gone.
 
     Attributes:
         process: How it ended, as its parent reports.
@@ -134,8 +134,8 @@ def died(
         return ActorUnschedulableError(str(cause), actor_id=actor)
     how = record.exit or Exit(cause="asked", reason=stop_reason or "it is ending")
     # What the constructor raised is the cause, which shows its traceback.
-    shown = how if cause is None else replace(how, constructor="")
-    message = f"{record.title} is dead{restarted}: {_text_of(shown)}"
+    public_exit = how if cause is None else replace(how, constructor="")
+    message = f"{record.title} is dead{restarted}: {_text_of(public_exit)}"
     kind = ActorPlacementGroupRemoved if record.was_evicted else ActorDiedError
     error = ended_for(record, message, how) or kind(message, exit=how, actor_id=actor)
     error.__cause__ = error.__cause__ or cause
