@@ -422,6 +422,7 @@ async def test_shutdown_when_workers_do_not_end_then_they_are_killed(
                 await ref
 
 
+@pytest.mark.thorough
 def test_killed_owner_when_workers_do_not_end_then_nothing_is_left(
     bell: Bell, tmp_path: Path
 ) -> None:

@@ -203,6 +203,7 @@ COMMANDS = {"recording": ["trace"], "web page": ["top", "--web"]}
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["all", *rarely(*FEATURES)])
+@pytest.mark.thorough
 def test_features_when_removed_then_the_rest_works_and_they_are_refused_by_name(
     name: str, tmp_path: Path
 ) -> None:

@@ -208,6 +208,7 @@ async def test_kill_when_the_control_program_hangs_then_it_ends_all_the_same(
 # Shared fate.
 
 
+@pytest.mark.thorough
 async def test_fault_when_the_log_names_one_then_all_restart_and_it_counts_for_one(
     machine: Make,
 ) -> None:

@@ -349,6 +349,7 @@ def test_limit_of_open_files_when_raised_for_actors_then_workers_have_the_first(
         assert owner.end() == 0, owner.err
 
 
+@pytest.mark.thorough
 def test_owner_when_it_may_open_no_more_files_then_it_goes_on_with_few_workers(
     tmp_path: Path,
 ) -> None:
@@ -569,6 +570,7 @@ BLOCKS = "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())"
 
 
 @both_methods
+@pytest.mark.thorough
 def test_end_of_a_worker_when_nothing_tells_of_sigchld_then_it_is_noticed(
     method: str, tmp_path: Path
 ) -> None:

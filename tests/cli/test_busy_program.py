@@ -158,6 +158,7 @@ def check_kill(command: Command, of: tuple[str, ...]) -> None:
     assert "is dead" in again.err
 
 
+@pytest.mark.thorough
 def test_program_when_it_is_busy_then_every_command_tells_of_it(
     tmp_path: Path, command: Command, golden: Golden
 ) -> None:

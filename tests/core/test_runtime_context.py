@@ -257,6 +257,7 @@ async def test_a_sibling_that_runs_for_ever_is_cancelled_after_the_grace(
 
 @pytest.mark.process
 @pytest.mark.usefixtures("runtime")
+@pytest.mark.thorough
 async def test_a_sibling_that_does_not_let_itself_be_cancelled_is_killed() -> None:
     siblings = Siblings.remote()
     ref = siblings.stubborn.remote()

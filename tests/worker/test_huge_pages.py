@@ -68,6 +68,7 @@ def _has_huge_pages() -> bool:
 
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="the template is for Linux")
+@pytest.mark.thorough
 def test_heap_when_it_is_large_then_it_is_in_huge_pages_and_the_same() -> None:
     small, number, is_huge = printed_by(PROGRAM).split()
     assert small == "0"
