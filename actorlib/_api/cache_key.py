@@ -84,15 +84,6 @@ def code_version(function: FunctionType) -> str:
     return _function(function, ()).hex()[:16]
 
 
-def value_digest(value: object) -> bytes:
-    """Returns a digest of the canonical form of a value.
-
-    Raises:
-        NoKeyError: It has none.
-    """
-    return _value(value, ())
-
-
 def _digest(tag: str, *parts: bytes) -> bytes:
     """Hashes parts, all digests, or a single one of any length."""
     return blake2b(

@@ -59,6 +59,9 @@ class ReplicaRouter:
         self._keys = KeyTable()
         self._keys_lock = threading.Lock()
         self.move: Callable[[], ActorId | None] = weakly(self._choose_again)
+        self._move_key: Callable[[bytes], ActorId | None] = weakly(
+            self._choose_key_again
+        )
 
     def route(self) -> Replica:
         """Chooses the replica of a call.
@@ -127,7 +130,7 @@ class ReplicaRouter:
 
     def move_key(self, digest: bytes) -> Callable[[], ActorId | None]:
         """Returns ``move`` for calls with a key."""
-        return partial(weakly(self._choose_key_again), digest)
+        return partial(self._move_key, digest)
 
     def _choose_by_key(self, digest: bytes) -> Replica | None:
         """Chooses the replica of a key; None if there is none.

@@ -359,12 +359,15 @@ class Arguments:
         args, kwargs, self._places, self.refs = without_refs(args, kwargs)
         # Most calls with refs have few other arguments, which contain no references.
         self._payload: Payload
-        plain = encode_plain_call(args) if self.refs and not kwargs else None
+        tries_plain = bool(self.refs) and not kwargs
+        plain = encode_plain_call(args) if tries_plain else None
         self._is_plain = plain is not None
         if plain is not None:
             self._payload = plain
             return
-        self._payload, self.borrowed = encode_arguments(engine, where, args, kwargs)
+        self._payload, self.borrowed = encode_arguments(
+            engine, where, args, kwargs, may_be_plain=not tries_plain
+        )
 
     @property
     def are_ready(self) -> bool:
