@@ -219,7 +219,7 @@ class MapCache:
 
 
 def _qualified_name(function: FunctionType) -> str:
-    """Returns the name by which a function is item in the next run, too.
+    """Returns the name by which a function is found in the next run, too.
 
     The module of a script is the name of its file.
     """

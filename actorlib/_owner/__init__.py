@@ -4,8 +4,7 @@ In reading order:
 
 * ``engine``: the operations of the local engine, in the owner's process.
 * ``launching``: starts the launcher of workers before the rest is loaded.
-* ``machine``: the machine of a runtime: its resources, and the start of workers:
-  process, pipe, first frame.
+* ``machine``: the machine of a runtime: its resources, devices and processes.
 * ``device_use``: announces the devices in use, and waits for those of other programs.
 * ``teardown``: runs all steps of an end even if one fails.
 * ``actors``: actors from creation to death.

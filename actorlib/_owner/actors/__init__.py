@@ -6,6 +6,7 @@ In reading order:
 * ``actor_table``: the supervisors of a runtime's actors, and their holders.
 * ``placement``: an actor's request, its wait in line, and its lease.
 * ``supervisor``: manages one actor from its creation until it is dead for good.
+* ``worker_starter``: starts workers: a process, its pipe, its first frame.
 * ``suspension``: suspends and resumes an actor; its process lives on without its share.
 * ``worker_session``: one incarnation of a worker, from its first frame to its end, and
   the cleanup after it.

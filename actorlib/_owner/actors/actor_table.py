@@ -33,10 +33,10 @@ from actorlib._owner.actors.names import UNHELD, ActorNames
 from actorlib._owner.actors.placement import ActorPlacer
 from actorlib._owner.actors.supervisor import ActorSupervisor
 from actorlib._owner.actors.worker_session import Phase, SessionTable
+from actorlib._owner.actors.worker_starter import WorkerStarter
 from actorlib._owner.calls.response_target import Clock
 from actorlib._owner.calls.router import CallRouter, WorkerRoute
 from actorlib._owner.functions.task_pool import TaskPool
-from actorlib._owner.machine import WorkerStarter
 from actorlib._owner.objects.objects import ObjectTable
 from actorlib._owner.objects.refcount import OWNER, RUNTIME, BorrowedReferences
 from actorlib._owner.objects.shared_memory import ObjectStore, settings_of

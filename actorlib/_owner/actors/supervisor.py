@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from actorlib._owner.actors.placement import ActorPlacement
     from actorlib._owner.actors.suspension import Suspension
     from actorlib._owner.actors.worker_session import WorkerSession
+    from actorlib._owner.actors.worker_starter import WorkerStarter
     from actorlib._owner.calls.router import WorkerRoute
-    from actorlib._owner.machine import WorkerStarter
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
     from actorlib.accelerators.base import Lease
 
