@@ -147,12 +147,17 @@ async def start_engine(
                 features.make_tiers,
                 _load_with_server if has_queries else _load_local,
             )
-    local = _load_local()(machine, options)
-    features.attach(local, options)
-    if has_queries:
-        close = _load_with_server()(local, features.find_query)
-        if close is not None:
-            local.at_end(close)
+    local: LocalEngine | None = None
+    try:
+        local = _load_local()(machine, options)
+        features.attach(local, options)
+        if has_queries:
+            close = _load_with_server()(local, features.find_query)
+            if close is not None:
+                local.at_end(close)
+    except BaseException:
+        await (machine if local is None else local).aclose()
+        raise
     return local
 
 
@@ -370,9 +375,9 @@ class Runtime:
         ``grace`` and are then killed, with all processes that they started. Calls
         without an answer fail with ActorDiedError.
         """
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            await _end(engine)
+        if self._engine is not None:
+            await _end(self._engine)
+            self._engine = None  # not before: on another loop it is refused
 
     @property
     def dashboard(self) -> str | None:

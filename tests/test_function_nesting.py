@@ -172,6 +172,37 @@ def pids(depth: int, width: int) -> set[int]:
     return {os.getpid()}.union(*(actorlib.get(ref) for ref in reversed(refs)))
 
 
+@actorlib.remote
+def count_up() -> int:
+    counter = Counter.options(num_cpus=1).remote(41)
+    return actorlib.get(counter.add.remote())
+
+
+async def test_nested_call_when_its_groups_actor_has_its_cpus_then_it_goes_on() -> None:
+    group = actorlib.placement_group([{"CPU": 1}])
+    captured = count_up.options(
+        placement_group=group, placement_group_capture_child_tasks=True
+    )
+    assert await captured.remote() == 42
+    await actorlib.remove_placement_group(group)
+
+
+def add_by_names(count: int) -> int:
+    """Calls a function with new options each time; run inside of an actor."""
+    refs = [add.options(name=f"add {number}").remote(1, 0) for number in range(count)]
+    return sum(actorlib.get(refs))
+
+
+async def test_nested_call_when_each_has_new_options_then_few_are_remembered() -> None:
+    engine: Any = find_engine()
+    caller = Caller.remote()
+
+    assert await caller.run.remote(add_by_names, 600) == 600
+
+    codes = engine.actor_table.pool.functions._registered.values()
+    assert max(len(code.entries) for code in codes) < 300
+
+
 async def test_nested_calls_when_there_are_many_then_few_processes_run_them(
     runtime: Runtime,
 ) -> None:

@@ -23,6 +23,7 @@ from helpers.actors import (
 )
 from helpers.calls import raised
 from helpers.marks import USES_RUNTIME, in_memory
+from helpers.memory import in_own_blocks
 from helpers.owners import DESCENDANTS, Bell, Looped, Serial, Watched
 
 import actorlib
@@ -669,8 +670,11 @@ async def test_classes_that_the_owner_cannot_load_harm_nobody_else(
             await caller.run.remote(make)
     with pytest.raises(TypeError, match="names a class that cannot be loaded"):
         await caller.run.remote(_ask_with_own, caller)
+    with pytest.raises(ActorUnschedulableError, match="num_gpus"):
+        await caller.run.remote(_make_too_large)
 
     assert await caller.run.remote(int) == 0
+    assert await caller.run.remote(in_own_blocks) == 0
     assert "theirs" not in sys.modules
 
 
@@ -687,9 +691,18 @@ def _make_with_own() -> Any:
     return actorlib.get(Caller.options(**options).remote().run.remote(int))
 
 
+def _make_too_large() -> Any:
+    import theirs  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]  # noqa: PLC0415  # where it works
+
+    options: Any = {"max_task_retries": 3, "retry_exceptions": [theirs.Own]}
+    made = Caller.options(num_gpus=64, **options).remote()
+    return actorlib.get(made.run.remote(int))
+
+
 def _ask_with_own(_: object) -> Any:
     import theirs  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]  # noqa: PLC0415  # likewise
 
     options: Any = {"max_task_retries": 1, "retry_exceptions": [theirs.Own]}
     other = Caller.remote()
-    return actorlib.get(other.run.options(**options).remote(int))
+    large = bytes(1 << 20)
+    return actorlib.get(other.run.options(**options).remote(len, large))

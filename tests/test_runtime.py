@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +121,48 @@ def test_init_when_its_options_cannot_be_then_it_says_so_at_once(
 ) -> None:
     with pytest.raises(error, match=message):
         actorlib.init(**options)
+
+
+def test_shutdown_when_refused_on_another_loop_then_it_can_be_repeated() -> None:
+    async def begin() -> Runtime:
+        return await actorlib.init(num_cpus=1)
+
+    loop = asyncio.new_event_loop()
+    runtime = loop.run_until_complete(begin())
+    try:
+        with pytest.raises(RuntimeError, match="another event loop"):
+            asyncio.run(runtime.shutdown())
+        loop.run_until_complete(runtime.shutdown())
+        assert not actorlib.is_initialized()
+    finally:
+        loop.run_until_complete(actorlib.shutdown())
+        loop.close()
+
+
+def children() -> set[str]:
+    """The processes that this one has started."""
+    pids: set[str] = set()
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it has ended
+            pids.update((thread / "children").read_text().split())
+    return pids
+
+
+class Quiet:
+    def before(self, call: Any) -> None: ...
+
+    def after(self, call: Any, token: Any, outcome: Any) -> None: ...
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+async def test_start_when_a_feature_refuses_then_no_process_is_left() -> None:
+    before, quiet = children(), Quiet()
+
+    with pytest.raises(ValueError, match="added before"):
+        await actorlib.init(middleware=[quiet, quiet])
+
+    assert children() == before
+    assert not actorlib.is_initialized()
 
 
 async def lost() -> Any:

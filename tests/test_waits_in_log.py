@@ -169,6 +169,8 @@ async def test_wait_of_who_has_left_the_line_is_not_told(said: Said) -> None:
     ref = add.remote(1, 2)
     await actorlib.remove_placement_group(group)
     ref.cancel()
+    killed = Target.options(num_gpus=1).remote()
+    await actorlib.kill(killed)  # in the turn of its creation
     still = Target.options(num_cpus=1).remote()
 
     assert (await said.messages.get()).startswith("Target requests CPU=1")

@@ -105,11 +105,12 @@ class _Cards:
         try:
             self._keep_open([s.fileno() for each in self.open.values() for s in each])
         except OSError as error:
-            warn(
-                "if this program is killed, its devices count as free before its "
-                "workers have ended: %s",
-                error,
-            )
+            with suppress(Exception):  # a handler of the user's may raise
+                warn(
+                    "if this program is killed, its devices count as free before its "
+                    "workers have ended: %s",
+                    error,
+                )
 
     def close(self) -> None:
         """Closes all sockets; in a fork, the copies."""

@@ -52,6 +52,7 @@ from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.observation.inspection import Inspector
 from actorlib._owner.requests.placement_groups import GroupOperations
 from actorlib._owner.requests.worker_requests import WorkerRequests
+from actorlib._owner.teardown import tear_down
 from actorlib._processes.signal_wakeup import SignalWakeup
 from actorlib._rows.snapshot import Snapshot
 from actorlib._wire.arguments import Call
@@ -564,10 +565,8 @@ class LocalEngine(RuntimeEngine):
 
     def _close_rest(self) -> None:
         closers, self._closers = self._closers, []
-        for close in closers:
-            close()
-        self.actor_table.object_store.close()
-        self._wakeup.close()
+        store, wakeup = self.actor_table.object_store, self._wakeup
+        tear_down(self, *closers, store.close, wakeup.close)
 
     def at_end(self, close: Callable[[], None]) -> None:
         """Registers a function to call at the end of this engine."""
@@ -608,17 +607,20 @@ class LocalEngine(RuntimeEngine):
             await self._end_actors()
 
     async def _end_actors(self) -> None:
-        self.actor_table.groups.close()
-        self.actor_table.scheduler.long_waits.close()
-        self.actor_table.pool.close("the runtime was shut down")
+        table, why = self.actor_table, "the runtime was shut down"
+        tear_down(
+            self,
+            table.groups.close,
+            table.scheduler.long_waits.close,
+            partial(table.pool.close, why),
+        )
         supervisors_by_end = {
             supervisor.ended: supervisor
-            for supervisor in self.actor_table
+            for supervisor in table
             if not supervisor.ended.done()
         }
         try:
-            for supervisor in self.actor_table:
-                supervisor.stop("the runtime was shut down")
+            tear_down(self, *(partial(each.stop, why) for each in table))
             if supervisors_by_end:
                 _, late = await asyncio.wait(
                     supervisors_by_end, timeout=self._grace + _QUIET
@@ -627,8 +629,7 @@ class LocalEngine(RuntimeEngine):
                     _report_late([supervisors_by_end[each] for each in late])
                     await asyncio.wait(late, timeout=_PATIENCE - _QUIET)
         finally:
-            for supervisor in self.actor_table:
-                supervisor.kill("the runtime was shut down")
+            tear_down(self, *(partial(each.kill, why) for each in table))
             await _complete(self.machine.aclose())
         if supervisors_by_end:
             await asyncio.wait(supervisors_by_end, timeout=_PATIENCE)

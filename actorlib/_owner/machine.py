@@ -129,15 +129,15 @@ class LocalNode:
             )
             capacity = _capacity(host, grantable, options)
             await starting
+            loop = asyncio.get_running_loop()
+            enforcement.watch(loop)
+            use = _device_use(host, grantable, options, launcher, loop)
         except BaseException:
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
             claims.release()
             await launcher.aclose()
             raise
-        loop = asyncio.get_running_loop()
-        enforcement.watch(loop)
-        use = _device_use(host, grantable, options, launcher, loop)
         return cls(host, grantable, capacity, launcher, claims, enforcement, use)
 
     @property

@@ -96,14 +96,23 @@ class Bundles:
         """
         usual, nested = _ReservedForWaiters(self), _ReservedForWaiters(self)
         granted: list[tuple[int, Lease]] = []
+        # If one has to wait, so have all equal ones behind it.
+        staying: dict[object, Mapping[int, Mapping[str, int]]] = {}
         for place, request in enumerate(requests):
-            reserved = usual if request.origin is Origin.USUAL else nested
-            lease = self._grant(request, reserved)
-            if lease is not None:
-                granted.append((place, lease))
-                continue
-            fits_in = [i for i in self._bundles_of(request) if self._fits(request, i)]
-            each = {index: self._amounts_in(request, index) for index in fits_in}
+            amounts = frozenset(request.resources.amounts.items())
+            key = amounts, request.constraints, request.bundle_index, request.origin
+            each = staying.get(key)
+            if each is None:
+                reserved = usual if request.origin is Origin.USUAL else nested
+                lease = self._grant(request, reserved)
+                if lease is not None:
+                    granted.append((place, lease))
+                    continue
+                each = staying[key] = {
+                    index: self._amounts_in(request, index)
+                    for index in self._bundles_of(request)
+                    if self._fits(request, index)
+                }
             usual.add(each)
             if request.origin is Origin.RESUMED:
                 nested.add(each)
@@ -115,6 +124,21 @@ class Bundles:
     def could_fit(self, request: LeaseRequest) -> bool:
         """Whether a request would be granted without other members."""
         return any(self._fits(request, index) for index in self._bundles_of(request))
+
+    def could_free_up(self, request: LeaseRequest) -> bool:
+        """Whether counted amounts can be granted when the functions inside have ended.
+
+        Leases of actors may never be released.
+        """
+        free = [Counter(lease.amounts) for lease in self.leases]
+        for member in self.members:
+            if member.holder:
+                free[member.index].subtract(member.lease.amounts)
+        amounts = request.resources.amounts.items()
+        return any(
+            all(free[index][name] >= amount for name, amount in amounts)
+            for index in self._bundles_of(request)
+        )
 
     def held(self, index: int, name: str) -> Counter[int]:
         """Counts the members that hold a resource of a bundle, by their amount."""

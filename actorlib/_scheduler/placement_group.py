@@ -23,7 +23,7 @@ from actorlib._scheduler.explain import (
     member_shortage,
 )
 from actorlib._scheduler.request import LeaseRequest, Origin
-from actorlib._scheduler.waiting_order import by_number, enter, first_number
+from actorlib._scheduler.waiting_order import Waiter, by_number, enter, first_number
 from actorlib.accelerators.base import Lease
 from actorlib.exceptions import (
     ActorUnschedulableError,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from actorlib._scheduler.catalogue import Catalogue
     from actorlib._scheduler.long_waits import LongWaits
     from actorlib._scheduler.request import DeviceConstraints
-    from actorlib._scheduler.waiting_order import Waiter
 
 
 @final
@@ -155,6 +154,22 @@ class Group:
     def _enter(self, pending: asyncio.Future[Lease], request: LeaseRequest) -> None:
         self._waiting[pending] = enter(self._waiting.values(), request)
 
+    def grants_at_once(self, request: LeaseRequest) -> bool:
+        """Whether a new request would be granted now; nothing changes."""
+        if self._bundles is None:
+            return False
+        waiters = [
+            Waiter(waiter.number, waiter.request)
+            for pending, waiter in self._waiting.items()
+            if not pending.done()
+        ]
+        new = enter(waiters, request)
+        in_order = sorted([*waiters, new], key=by_number)
+        granted = self._bundles.serve([waiter.request for waiter in in_order])
+        for _, lease in granted:
+            self._bundles.give_back(lease)
+        return any(in_order[place] is new for place, _ in granted)
+
     @property
     def waiting(self) -> int:
         return len(self._waiting)
@@ -168,8 +183,8 @@ class Group:
         self, pending: asyncio.Future[Lease], constraints: DeviceConstraints
     ) -> None:
         """Changes the constraints of a waiting request; its turn stays the same."""
-        if pending in self._waiting and self._bundles is not None:
-            waiter = self._waiting[pending]
+        waiter = self._waiting.get(pending)
+        if waiter is not None:  # perhaps before the group itself is reserved
             waiter.request = waiter.request._replace(constraints=constraints)
             self._fail_if_never(pending)
             self._serve()

@@ -169,10 +169,8 @@ class Scheduler:
         """Whether a new request would be granted now; nothing changes."""
         if request.group is None:
             return self.admission.grants_at_once(request)
-        pending = self.acquire(request)
-        is_granted = pending.done() and pending.exception() is None
-        self.leave(pending)
-        return is_granted
+        group = self._group_of(request)
+        return group is not None and group.grants_at_once(request)
 
     def devices(self) -> list[DeviceInfo]:
         """Lists the devices that may be granted, by kind, in index order."""

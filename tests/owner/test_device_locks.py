@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -112,3 +113,27 @@ async def test_waits_when_the_program_ends_then_its_connections_are_closed(
     assert theirs.free.empty()
     third = program()
     assert not third.use.begin([device])
+
+
+class BrokenHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        raise ValueError(record.getMessage())
+
+
+async def test_begin_when_the_log_raises_then_the_device_is_used_all_the_same(
+    program: Callable[[], Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("they cannot be kept")
+
+    monkeypatch.setattr(Program, "_keep", refuse)
+    ours, theirs, device = program(), program(), gpu(0, uuid="GPU-0")
+    log, handler = logging.getLogger("actorlib"), BrokenHandler()
+    log.addHandler(handler)
+    try:
+        assert not ours.use.begin([device])
+        assert theirs.use.begin([device])
+        ours.use.end([device])
+        assert await theirs.free.get() == {device}
+    finally:
+        log.removeHandler(handler)

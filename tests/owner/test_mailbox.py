@@ -75,17 +75,19 @@ def test_hold_when_calls_are_sent_then_they_go_on_and_new_ones_wait(
     assert mailbox.settle(held) == "you"
 
 
-def test_has_dropped_when_a_call_is_forgotten_then_whether_it_was_sent(
+def test_drop_when_a_call_was_sent_then_it_is_abandoned_until_the_process_ends(
     mailbox: Mailbox[str],
 ) -> None:
     waits = post(mailbox, "me")
     mailbox.drop(waits)
-    seen = [mailbox.has_dropped]
+    assert not mailbox.abandoned
     mailbox.opened()
-    mailbox.drop(post(mailbox, "me"))
-    seen.append(mailbox.has_dropped)
+    sent = post(mailbox, "me", "ping")
+    mailbox.drop(sent)
 
-    assert seen == [False, True]
+    assert mailbox.abandoned == {sent: ("ping", None)}
+    mailbox.interrupted()
+    assert not mailbox.abandoned
 
 
 # The end of a process, and another one.
@@ -177,10 +179,17 @@ def test_interrupted_when_a_call_is_finished_between_then_the_others_wait_on(
     mailbox: Mailbox[str],
 ) -> None:
     post_kept(mailbox, "me")
-    for _ in range(3):
+    for is_dropped in (False, False, True):
         assert die_in_vain(mailbox, MOST_IN_VAIN) == [[]] * MOST_IN_VAIN
-        mailbox.note_finished()
-        mailbox.interrupted()
+        mailbox.opened()
+        plain = post(mailbox, "you")  # a call that is never sent again counts, too
+        if is_dropped:  # it was not finished
+            mailbox.drop(plain)
+        else:
+            mailbox.settle(plain)
+        mailbox.note_begun(NOTHING_BEGAN)
+        lost, _ = mailbox.interrupted()
+        assert lost == ["me"] * is_dropped
 
 
 def test_interrupted_when_a_call_is_lost_between_then_the_others_wait_on(
@@ -372,7 +381,8 @@ class MailboxMachine(RuleBasedStateMachine):
             ran = data.draw(st.lists(st.sampled_from(self.sent or [0]), unique=True))
             running = frozenset(self.now.get(number, 0) for number in ran)
             begun = BegunCalls(max(running, default=0), running)
-        self.mailbox.note_finished()  # what becomes of those in vain is tested above
+        # Finishes a call: what becomes of those in vain is tested above.
+        self.mailbox.calls.drop(self.mailbox.calls.begin(0, "ping"))
         self.mailbox.note_begun(begun)
         replies, frames = self.mailbox.interrupted()
         lost = [

@@ -14,10 +14,11 @@ from helpers.occupants import UUID, half
 from helpers.tiers import enforcement_of
 from helpers.turns import next_turn
 
-from actorlib._base.ids import ACTOR_KIND, ActorId, new_id
+from actorlib._base.ids import ACTOR_KIND, GROUP_KIND, ActorId, new_id
 from actorlib._enforcement.gpu_watch import GpuWatch
 from actorlib._enforcement.nvml_session import NvmlSession
 from actorlib._options.actor_options import ActorOptions
+from actorlib._options.group_spec import GroupId, GroupSpec
 from actorlib._options.interface import interface_of
 from actorlib._options.kinds import UNITS
 from actorlib._options.resources import Resources
@@ -174,10 +175,13 @@ async def test_give_back_when_it_waits_then_it_leaves_the_line(
     first.begin()
     second.begin()
 
+    pending = second.pending
     second.give_back()
 
     assert not machine.scheduler.admission.waiting()
     assert (second.lease, second.pending) == (None, None)
+    assert pending is not None
+    assert pending.cancelled()
 
 
 async def test_queue_anew_when_others_wait_then_it_is_behind_them(
@@ -261,6 +265,29 @@ class MixedMachine:
 
     def survey(self, **options: Any) -> str:
         return self.placer.survey("Model", ActorOptions(**options))
+
+
+async def test_forget_when_the_group_of_a_wisher_waits_too_then_it_is_wished_anew() -> (
+    None
+):
+    machine = MixedMachine()
+    first = machine.asks(num_gpus=1, device="1")
+    first.begin()
+    await taken(first)
+    spec = GroupSpec(
+        id=GroupId(new_id(bytes(8), GROUP_KIND, 1)), bundles=({"GPU": 1}, {"GPU": 1})
+    )
+    group = machine.scheduler.groups.reserve(spec, 0)
+    second = machine.asks(
+        num_gpus=1, device="1", apart_from=(first.record.id,), placement_group=spec
+    )
+    second.begin()
+    assert group.lease is None
+
+    first.give_back()
+    machine.placer.forget(first.record)
+
+    assert await second.granted() is second.lease
 
 
 @pytest.mark.parametrize("asked", [{"num_gpus": 0.5}, {"gpu_memory": "40GiB"}])

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actorlib._base.ids import ActorId
+from actorlib._futures.flow_control import bounds_of
 from actorlib._futures.object_ref import ObjectRef
+from actorlib._futures.stream_reader import StreamReader
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import interface_of
 from actorlib._owner.actors.actor_record import ActorRecord
@@ -24,6 +26,7 @@ from actorlib._wire.messages import (
     CALL_WITH,
     DIED,
     FAILURE,
+    ITEM,
     RAISED,
     RESULT,
 )
@@ -326,7 +329,55 @@ async def test_settle_scalar_when_calls_are_left_then_it_is_not_idle(
     assert (await called.ref, await ref) == (2, 1)
 
 
+# What has not begun, as far as the owner knows.
+
+
+async def test_queue_when_a_stream_is_paused_then_the_call_behind_the_next_waits(
+    called: Called,
+) -> None:
+    called.router.settle_scalar(called.ref.call, None)
+    loop = asyncio.get_running_loop()
+    stream = StreamReader(loop, called.router, bounds_of(0))
+    called.router.call(stream, "ping", (), None)
+    refs = [ObjectRef[Any](loop=loop) for _ in range(2)]
+    for ref in refs:
+        called.router.call(ref, "ping", (), None)
+
+    assert called.router.queue() == (refs[0].call, refs[1].call)
+    called.router.item((ITEM, stream.call, 0, None, encode(1)))
+    assert called.router.queue() == (refs[1].call, refs[1].call)
+
+
+@pytest.mark.parametrize(
+    ("options", "oldest"),
+    [({}, 2), ({"max_concurrency": 2}, 3), ({"max_concurrency": 3}, 0)],
+)
+async def test_queue_when_a_call_was_given_up_then_it_has_its_place_until_its_end(
+    options: dict[str, int], oldest: int
+) -> None:
+    called = Called(**options)
+    called.ref.cancel()
+    refs = [ObjectRef[Any](loop=asyncio.get_running_loop()) for _ in range(2)]
+    for ref in refs:
+        called.router.call(ref, "ping", (), None)
+
+    assert called.router.queue() == (oldest, 3)
+    called.router.settle_scalar(called.ref.call, None)
+    assert called.router.queue() == (0 if options else 3, 3)
+
+
 # What ran when the process ended.
+
+
+async def test_under_way_when_a_call_was_given_up_then_unknown_until_its_end(
+    called: Called,
+) -> None:
+    called.ref.cancel()
+    assert called.router.under_way() is None
+
+    called.router.settle_scalar(called.ref.call, None)
+
+    assert called.router.under_way() == ()
 
 
 class Plain:

@@ -114,6 +114,32 @@ async def test_kill_when_all_of_cleanup_fails_then_share_and_answers_are_back() 
     await _kill_is_complete(spoil, lambda: None)
 
 
+async def test_kill_when_a_wish_cannot_be_resolved_then_its_group_can_be_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with scripted({"Doomed": be_silent}, num_cpus=2):
+        group = actorlib.placement_group([{"CPU": 1}])
+        await Doomed.options(num_cpus=1, placement_group=group).remote()
+        monkeypatch.setattr(_engine().actor_table.placer, "forget", _raise)
+        async with in_time():
+            await actorlib.remove_placement_group(group)
+
+
+async def test_shutdown_when_a_step_of_it_fails_then_the_others_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed: list[int] = []
+    async with scripted({"Doomed": be_silent}, num_cpus=2) as launcher:
+        doomed = await Doomed.remote()
+        monkeypatch.setattr(_engine().actor_table.groups, "close", _raise)
+        _engine().at_end(_raise)
+        _engine().at_end(lambda: closed.append(1))
+
+    assert closed == [1]
+    assert launcher.workers[0].exited.done()
+    del doomed
+
+
 async def test_kill_when_one_answer_cannot_be_given_then_the_others_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

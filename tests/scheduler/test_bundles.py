@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from helpers.cards import devices_of
 from helpers.invariants import check_bundles
 
 from actorlib._options.resources import Resources, add, request, totals
 from actorlib._scheduler.bundles import Bundles, divide_lease
+from actorlib._scheduler.device_pool import DevicePool
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import (
     BundleRequest,
@@ -101,3 +104,26 @@ def test_could_free_up_when_it_is_a_group_then_all_bundles_count() -> None:
     assert (could(2), could(3)) == (True, False)
     ledger.mark_transient(lease)
     assert could(3)
+
+
+class CountingPools(dict[str, DevicePool]):
+    """Counts how often a pool is asked for."""
+
+    asked = 0
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.asked += 1
+        return super().get(name, default)
+
+
+def test_serve_when_many_equal_requests_wait_then_the_first_alone_is_looked_at() -> (
+    None
+):
+    whole = group(request(num_cpus=1, num_gpus=1)).leases
+    pools = CountingPools(machine().pools)
+    bundles = Bundles(whole, pools)
+    assert len(bundles.serve([member(num_gpus=1)])) == 1
+    pools.asked = 0
+
+    assert bundles.serve([member(num_gpus=1)] * 1_000) == []
+    assert pools.asked < 10

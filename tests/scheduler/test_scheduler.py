@@ -10,9 +10,11 @@ from actorlib._base.ids import GROUP_KIND, new_id
 from actorlib._options.group_spec import GroupId, GroupSpec
 from actorlib._options.kinds import UNITS
 from actorlib._options.resources import Resources
-from actorlib._scheduler.request import LeaseRequest
+from actorlib._scheduler.request import ANYWHERE, LeaseRequest, Origin
 from actorlib._scheduler.scheduler import Scheduler
 from actorlib.accelerators import Inventory
+
+NESTED = Origin.NESTED
 
 
 def _slots(count: int) -> Resources:
@@ -68,3 +70,36 @@ async def test_refusal_when_what_can_never_be_may_wait_then_none() -> None:
 
     assert patient.refusal(LeaseRequest("A", _slots(4))) is None
     assert not patient.acquire(LeaseRequest("A", _slots(4))).done()
+
+
+async def test_grants_at_once_when_in_a_group_then_nothing_changes() -> None:
+    waits: list[bool] = []
+    loop = asyncio.get_running_loop()
+    scheduler = Scheduler(
+        _slots(3), Inventory(), (), loop, on_wait=lambda: waits.append(True)
+    )
+    spec = _group(scheduler, 3)
+    group = scheduler.groups.find(spec.id)
+    assert group is not None
+
+    def request(
+        slots: int, origin: Origin = Origin.USUAL, priority: int = 0
+    ) -> LeaseRequest:
+        return LeaseRequest("A", _slots(slots), ANYWHERE, origin, priority, spec)
+
+    assert scheduler.grants_at_once(request(3))
+    first = await scheduler.acquire(request(2))
+    usual = scheduler.acquire(request(3))
+    assert scheduler.grants_at_once(request(1, priority=9))
+    assert not scheduler.grants_at_once(request(1, priority=-1))
+    assert not scheduler.grants_at_once(request(2, priority=9))
+    assert not scheduler.grants_at_once(request(4))
+    nested = scheduler.acquire(request(3, NESTED))
+    waits.clear()
+    assert scheduler.grants_at_once(request(1, NESTED))
+    assert not scheduler.grants_at_once(request(1, priority=9))  # the nested one waits
+
+    assert not waits
+    assert len(group.bundles.members) == 1
+    scheduler.release(first)
+    assert (usual.done(), nested.done()) == (True, False)

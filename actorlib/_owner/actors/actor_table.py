@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actorlib._base.ids import (
@@ -41,6 +42,7 @@ from actorlib._owner.objects.objects import ObjectTable
 from actorlib._owner.objects.refcount import OWNER, RUNTIME, BorrowedReferences
 from actorlib._owner.objects.shared_memory import ObjectStore, settings_of
 from actorlib._owner.observation.inquiries import Inquiries
+from actorlib._owner.teardown import tear_down
 from actorlib._scheduler.scheduler import Scheduler
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
@@ -294,12 +296,11 @@ class ActorTable:
         return None if supervisor is None else supervisor.router
 
     def _end_made(self, session: WorkerSession) -> None:
-        for actor in self._made_by.pop(session.number, ()):
-            self.by_id[actor].stop(
-                f"the {session.title} that made it is gone"
-                if session.is_client
-                else "the actor that made it ended"
-            )
+        why = "the actor that made it ended"
+        if session.is_client:
+            why = f"the {session.title} that made it is gone"
+        made = self._made_by.pop(session.number, ())
+        tear_down(session, *(partial(self.by_id[each].stop, why) for each in made))
 
     # References that begin or end.
 
@@ -330,18 +331,19 @@ class ActorTable:
 
     def _on_dead(self, supervisor: ActorSupervisor) -> None:
         """Removes a dead actor from all tables; forgets it if no process holds it."""
-        actor, options = supervisor.record.id, supervisor.record.options
-        self.placer.forget(supervisor.record)
+        record = supervisor.record
+        actor, options = record.id, record.options
+        steps: list[Callable[[], object]] = [partial(self.placer.forget, record)]
         if options.group is not None:
-            self.groups.remove_member(options.group, actor)
+            steps.append(partial(self.groups.remove_member, options.group, actor))
         if options.torch:
-            self.starter.gangs.leave(supervisor.record)
+            steps.append(partial(self.starter.gangs.leave, record))
         if options.name is not None:
-            self.actor_names.leave(supervisor.record)
+            steps.append(partial(self.actor_names.leave, record))
         self._made_by.get(maker_of(actor), set()).discard(actor)
         if options.is_detached:
-            self.references.remove(actor, RUNTIME)
-        self._forget_if_over(supervisor)
+            steps.append(partial(self.references.remove, actor, RUNTIME))
+        tear_down(record, *steps, partial(self._forget_if_over, supervisor))
 
     def _forget_if_over(self, supervisor: ActorSupervisor) -> None:
         actor = supervisor.record.id

@@ -148,6 +148,7 @@ class ActorPlacement:
             self._scheduler.release(lease)
         elif pending is not None:
             self._scheduler.leave(pending)
+            pending.cancel()  # unless it is done; otherwise its wait would be logged
 
     def set_aside(self) -> None:
         """Returns the lease, as the worker's state was moved off its devices."""

@@ -12,7 +12,6 @@ which no call was finished, calls fail. Calls with unlimited retries always wait
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from actorlib._owner.calls.call_table import CallTable
@@ -172,10 +171,9 @@ class Mailbox(Generic[R]):
             ready, including those that are held back, and none otherwise.
         waiting: The frames of calls that wait for the actor or are held back.
         kept: The calls that may be sent again, by their current numbers.
-        abandoned: The calls that were sent and have no recipient, until the worker has
-            reported their end: a plain method runs on.
+        abandoned: The methods and headers of calls that were sent and have no
+            recipient, until the worker has reported their end: a plain method runs on.
         begun: Which calls have begun in the process that ended; None if unknown.
-        has_dropped: Whether a call was forgotten after it was sent: it may still run.
     """
 
     def __init__(self) -> None:
@@ -186,14 +184,14 @@ class Mailbox(Generic[R]):
         ] = {}
         self.waiting: dict[int, Frame] = {}
         self.kept: dict[int, Kept] = {}
-        self.abandoned: set[int] = set()
-        self.has_dropped = False
+        self.abandoned: dict[int, tuple[str, Mapping[str, object] | None]] = {}
         self._is_open = False
         self._is_away = False
         self._is_held = False
         self._renumbered: dict[int, int] = {}
         self.begun: BegunCalls | None = None
         self._deaths_in_vain = 0
+        self._over = 0  # the calls that were over at the end of the last process
 
     def __repr__(self) -> str:
         state = "open" if self._is_open else "away" if self._is_away else "closed"
@@ -267,9 +265,10 @@ class Mailbox(Generic[R]):
         """Forgets a call; returns its frame if that is still here, sent or not."""
         number = self.current(number)
         waits = self.waiting.pop(number, None)
-        if waits is None and number in self.answerable:
-            self.has_dropped = True
-            self.abandoned.add(number)
+        if number in self.calls.posted:
+            self._over += 1
+            if waits is None and number in self.answerable:
+                self.abandoned[number] = self.answerable[number][1:]
         self.calls.drop(number)
         frame = self.release(number)
         return frame if waits is None else waits
@@ -281,20 +280,15 @@ class Mailbox(Generic[R]):
         return number in self.answerable and number not in self.waiting
 
     def sent_calls(
-        self, most: int
-    ) -> list[tuple[int, R, str, Mapping[str, object] | None]]:
-        """Lists calls that were sent and have a recipient, of the oldest ``most``.
+        self,
+    ) -> Iterator[tuple[int, R, str, Mapping[str, object] | None]]:
+        """Yields the calls that were sent, the oldest first.
 
         For each: its number, recipient, method and headers.
         """
-        waiting = self.waiting
-        return [
-            (number, target, method, headers)
-            for number, (target, method, headers) in islice(
-                self.answerable.items(), most
-            )
-            if target is not None and number not in waiting
-        ]
+        for number, (target, method, headers) in self.answerable.items():
+            if target is not None and number not in self.waiting:
+                yield number, target, method, headers
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
         return self.calls.unanswered(most, self._describe)
@@ -354,13 +348,10 @@ class Mailbox(Generic[R]):
     def note_begun(self, begun: BegunCalls | None) -> None:
         """Notes which calls had begun when the process ended; None if unknown."""
         self.begun = begun
-        self._deaths_in_vain += 1
+        is_in_vain = self.calls.made - len(self) == self._over
+        self._deaths_in_vain = self._deaths_in_vain + 1 if is_in_vain else 0
         if None in map(self._retries_left, filter(self._ran, self.kept)):
             self._deaths_in_vain = 0  # a call has used up its retries
-
-    def note_finished(self) -> None:
-        """Notes that a call was answered that may be sent again: it was not in vain."""
-        self._deaths_in_vain = 0
 
     def _ran(self, number: int) -> bool:
         """Whether a call ran when the process ended, as far as that is known."""
@@ -431,6 +422,7 @@ class Mailbox(Generic[R]):
         self.abandoned.clear()
         self._is_open = self._is_held = False
         self._is_away = True
+        self._over = self.calls.made - len(self)
         return lost, frames
 
     def closed(self) -> tuple[list[R], list[Frame]]:

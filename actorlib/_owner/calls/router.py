@@ -17,6 +17,7 @@ import weakref
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._base.ids import LINKED
@@ -24,7 +25,6 @@ from actorlib._core.engine import CallQueue
 from actorlib._futures.object_ref import IMMUTABLE, ObjectRef
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._loops.loop_thread import block
-from actorlib._options.actor_options import LOOPED_LIMIT
 from actorlib._owner.calls.call_table import RunningCalls
 from actorlib._owner.calls.link_callers import LinkCallers
 from actorlib._owner.calls.mailbox import CallTerms, Mailbox, retries_of, terms_of
@@ -312,15 +312,12 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         calls, record, oldest = self._mailbox.calls, self._record, 0
         interface, options = record.interface, record.options
         if self.channel is not None and not self._is_held:
-            limits = options.limits(is_async=interface.is_async)
-            most = sum(limits.values()) or (LOOPED_LIMIT if interface.is_async else 1)
-            is_busy = bool(self._mailbox.abandoned)
-            running = RunningCalls(interface, options, is_busy=is_busy)
+            running = RunningCalls(interface, options)
+            for method, headers in self._mailbox.abandoned.values():
+                running.add(method, headers)
             waiting = (
                 number
-                for number, target, method, headers in self._mailbox.sent_calls(
-                    most + 1
-                )
+                for number, target, method, headers in self._mailbox.sent_calls()
                 if not running.add(method, headers, gives_way=_gives_way(target))
             )
             oldest = next(waiting, 0)
@@ -344,7 +341,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
     def under_way(self) -> tuple[str, ...] | None:
         mailbox, record = self._mailbox, self._record
         over_link = None if self._callers is None else self._callers.ran
-        sent = mailbox.sent_calls(_MOST_ASKED)
+        sent = [*islice(mailbox.sent_calls(), _MOST_ASKED)]
         if mailbox.begun is not None:
             runs = mailbox.begun.runs
             ran = [method for number, _, method, _ in sent if runs(number)]
@@ -363,7 +360,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
                 ]
         if over_link is not None:
             ran.insert(0, over_link)
-        if not ran and mailbox.has_dropped:
+        if not ran and mailbox.abandoned:
             return None  # a plain method runs on when its call is cancelled
         return tuple(ran)
 
@@ -511,7 +508,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         mailbox, number = self._mailbox, frame[1]
         if self._timed and number in mailbox.answerable and self.is_late(number):
             self._return(mailbox.drop(number))
-            mailbox.abandoned.discard(number)  # this is its end
+            mailbox.abandoned.pop(number, None)  # this is its end
             self._drop_answer(frame)
             self._report_idle()
             return
@@ -538,7 +535,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         elif number >= LINKED:
             self.callers.answer(frame)
         else:
-            mailbox.abandoned.discard(number)
+            mailbox.abandoned.pop(number, None)
             give_answer(target, frame, self._references)
         mailbox.answerable.pop(number, None)  # mailbox.settle(), inlined
         if self._timed and sent is not None:
@@ -568,7 +565,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
     def fail(self, call: int) -> None:
         """Fails a call that gets no answer, as the actor ends."""
         self._timekeeper.discard(call)
-        self._mailbox.abandoned.discard(call)
+        self._mailbox.abandoned.pop(call, None)
         target = self._mailbox.settle(call)
         self._return(self._mailbox.release(call))
         if target is not None:
@@ -669,7 +666,6 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         call = mailbox.kept.get(number)
         if call is None:
             return False
-        mailbox.note_finished()
         retries = None
         if not self._is_draining:
             retries = retries_after(call.retries, answer, self._references)

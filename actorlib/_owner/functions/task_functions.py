@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from actorlib._scheduler.scheduler import Scheduler
     from actorlib._wire.arguments import SendingEngine
 
+_REMEMBERED = 256
+"""For how many options of a function the entries of workers are remembered."""
+
 
 class FunctionTable:
     """Registers the functions of the owner and of the workers.
@@ -131,6 +134,8 @@ class FunctionTable:
                 entry = FunctionEntry(code, label, options, None, error)
             else:
                 entry = self._entry(code, label, options, is_stream=is_stream)
+            if len(code.entries) >= _REMEMBERED:
+                code.entries.clear()  # each call has its own; names may be endless
             code.entries[description] = entry
         return entry
 

@@ -194,6 +194,9 @@ class GroupSlots:
             bundle_index=self._index if lease is None else self._groups.index_of(lease),
             origin=Origin.RESUMED,
         )
+        group = self._groups.alive(self._spec)
+        if group is not None and not group.bundles.could_free_up(request):
+            return None  # see MachineSlots
         return self._enter(request)
 
     def merge(self, lease: Lease, cpus: Lease) -> Lease:

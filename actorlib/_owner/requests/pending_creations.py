@@ -81,8 +81,9 @@ class PendingCreations:
         arguments = self._table.create_for(
             actor, ActorDefinition(definition, interface, options), maker
         )
-        if failure is not None:
+        if failure is not None and not arguments.done():
             arguments.set_exception(failure)
+        if arguments.done():  # or the actor was refused
             return
         self._awaited[actor] = arguments
         maker.cleanup.add(Phase.ANSWERS, self.on_worker_gone)

@@ -212,6 +212,7 @@ class WorkerRequests:
             try:
                 headers = _load_retries(headers)
             except Exception as error:  # noqa: BLE001  # the user's classes: fails the call
+                self._calls.give_up(borrowed)
                 worker_call.fail(_unreadable(method, error))
                 return
         if borrowed:
