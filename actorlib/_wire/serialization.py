@@ -246,8 +246,11 @@ def dump(value: object) -> bytes:
 
 
 def one_line(error: BaseException) -> str:
-    """Formats an exception in one line, whatever its ``__str__`` does."""
-    return "".join(traceback.format_exception_only(error)).strip()
+    """Formats an exception in one line, whatever the methods of its class do."""
+    try:
+        return "".join(traceback.format_exception_only(error)).strip()
+    except Exception:  # noqa: BLE001  # ``__getattr__`` on Python 3.11, for example
+        return type(error).__name__
 
 
 def _may_propagate(error: BaseException) -> bool:
