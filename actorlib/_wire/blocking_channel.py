@@ -116,7 +116,9 @@ class BlockingChannel:
                 self._gathered_size += len(data)
             else:
                 for piece in cast("list[Buffer]", data):
-                    self._gathered.append(piece)
+                    # A small one may wait here, and its bytes may be the user's.
+                    own = piece if len(piece) >= _BURST else bytes(piece)
+                    self._gathered.append(own)
                     self._gathered_size += len(piece)
             if self._gathered_size >= _BURST:
                 self._write()

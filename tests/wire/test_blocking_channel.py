@@ -149,16 +149,17 @@ def test_gather_when_much_is_gathered_then_it_leaves_by_itself(
     assert received(right, 2) == [(CALL, 1, b""), (CALL, 2, b"x" * 100_000)]
 
 
-def test_gather_when_a_large_buffer_changes_afterwards_then_the_old_bytes_arrive(
-    left: BlockingChannel, right: BlockingChannel
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_gather_when_a_buffer_changes_afterwards_then_the_old_bytes_arrive(
+    left: BlockingChannel, right: BlockingChannel, size: int
 ) -> None:
-    buffer = bytearray(100_000)
+    buffer = bytearray(size)
 
-    left.gather((RESULT, 1, None, [buffer]))
+    left.gather((RESULT, 1, None, [b"head", buffer]))
     buffer[:] = b"x" * len(buffer)
     left.flush()
 
-    assert received(right, 1) == [(RESULT, 1, None, [bytes(100_000)])]
+    assert received(right, 1) == [(RESULT, 1, None, [b"head", bytes(size)])]
 
 
 def test_send_when_something_was_gathered_then_behind_it(
