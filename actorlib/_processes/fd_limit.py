@@ -33,6 +33,11 @@ class FdLimit:
         wanted = count + _HEADROOM
         if self._raised == resource.RLIM_INFINITY or wanted <= self._raised:
             return
+        current, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if current != self._raised:  # other code has changed it
+            self._soft = self._raised = current
+            self.raise_to(count)
+            return
         is_unlimited = self._hard == resource.RLIM_INFINITY
         most = _CEILING if is_unlimited else min(self._hard, _CEILING)
         raised = max(min(max(wanted, 2 * self._raised), most), self._raised)
