@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import platform
-import sys
 import time
 from contextlib import AsyncExitStack, ExitStack
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final
 
+from actorlib._base.import_path import import_path
 from actorlib._base.log import warn
 from actorlib._enforcement.caps import thread_caps
 from actorlib._enforcement.enforcement import Enforcement
@@ -629,7 +629,7 @@ def _detect(
         meanwhile()
     grantable = _inventory(host, claims, options)
     return grantable, Enforcement.open(
-        make_tiers, host, grantable, options, sys.path, is_inline=is_inline
+        make_tiers, host, grantable, options, import_path(), is_inline=is_inline
     )
 
 
@@ -719,6 +719,7 @@ def _oom_kills(host: Host) -> int:
 
 def _path(directory: str | None) -> list[str]:
     """Returns a worker's sys.path; an empty entry is the owner's own directory."""
+    entries = import_path()
     if directory is None:
-        return sys.path
-    return [directory, *(entry or str(Path.cwd()) for entry in sys.path)]
+        return entries
+    return [directory, *(entry or str(Path.cwd()) for entry in entries)]
