@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import select
+import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -94,6 +96,34 @@ def test_send_when_of_any_sizes_then_in_order(payloads: list[bytes]) -> None:
 
             assert received(right, len(sent)) == sent
             sending.result()
+
+
+def test_send_when_a_signal_handler_raises_then_the_frame_is_whole(
+    left: BlockingChannel, right: BlockingChannel
+) -> None:
+    class AlarmError(Exception):
+        pass
+
+    def ring(*_: object) -> None:
+        raise AlarmError
+
+    def read(sender: int) -> list[Frame]:
+        select.select([right.sock], [], [])  # the write has begun
+        signal.pthread_kill(sender, signal.SIGUSR1)
+        return received(right, 2)
+
+    sent = [(RESULT, 1, None, b"x" * 3 * MIB), (RESULT, 2, None, b"")]
+    before = signal.signal(signal.SIGUSR1, ring)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(read, threading.get_ident())
+            with pytest.raises(AlarmError):
+                left.send(sent[0])
+            left.send(sent[1])
+            left.sock.shutdown(socket.SHUT_WR)
+            assert reading.result() == sent
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_send_when_several_threads_send_then_every_frame_is_whole(
