@@ -26,7 +26,7 @@ class FdLimit:
 
     def __init__(self) -> None:
         self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._raised = self._soft
+        self._raised: int = self._soft
 
     def raise_to(self, count: int) -> None:
         """Raises the limit for so many descriptors besides the program's own."""

@@ -110,7 +110,10 @@ def encode(value: object) -> Payload:
 def encode_plain_call(
     args: tuple[object, ...], kwargs: Mapping[str, object] = _NO_NAMES
 ) -> bytes | None:
-    """Encodes plain arguments of a call; None if one of them is not plain."""
+    """Encodes plain arguments of a call; None if one of them is not plain.
+
+    Two arguments that are the same list or dict arrive as two.
+    """
     for value in args:
         if type(value) not in _NUMBERS and not _is_plain(value):
             return None
