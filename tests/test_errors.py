@@ -74,6 +74,15 @@ def raising_new(make: Callable[..., BaseException], *args: Any) -> Callable[[], 
     return function
 
 
+def raising_in(make: Callable[..., BaseException], part: Any) -> Callable[[], None]:
+    """As ``raising_new``, with a part that is made there."""
+
+    def function() -> None:
+        raise make(part())
+
+    return function
+
+
 # Exceptions with something of their own.
 
 
@@ -163,6 +172,28 @@ async def time_out() -> None:
 class MuteError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")
+
+
+class EmptyError(Exception):
+    """A list of faults that has none, so it is false."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+class ForwardingError(Exception):
+    """It has whatever attribute is asked for, or says so in its own way."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class Speechless:
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+    def __reduce__(self) -> Any:
+        raise MuteError
 
 
 class FinalError(Exception):
@@ -341,6 +372,38 @@ async def test_exception_when_it_cannot_be_printed_then_it_arrives(
     assert isinstance(error, ActorDiedError)
     assert error.exit.cause == "failed to start"
     assert "bug in actorlib" not in caplog.text
+
+
+async def test_exception_when_its_parts_fail_then_it_arrives_as_far_as_it_can(
+    run: Any,
+) -> None:
+    class Unready:
+        def __init__(self) -> None:
+            raise ValueError(Speechless())
+
+    for make in (ForwardingError, EmptyError):
+        assert isinstance(await raised(run(raising_new(make, "text"))), make)
+    error = await raised(run(raising_in(ValueError, Speechless)))
+    assert isinstance(error, TaskError)
+    assert "in function" in error.traceback_str
+    assert isinstance(await raised(run(Speechless)), SerializationError)
+    assert isinstance(await raised(run(lambda: {Speechless(): 1})), SerializationError)
+    error = await raised(actorlib.remote(Unready).remote())
+    assert error.exit.cause == "failed to start"
+    assert await run(len, "ab") == 2
+
+
+async def test_exception_when_it_is_false_then_it_is_not_lost_on_its_way() -> None:
+    class Empty:
+        def __init__(self) -> None:
+            raise EmptyError("text")
+
+    inner, outer = Caller.remote(), Caller.remote()
+    error = await raised(outer.call.remote(inner, "run", raising(EmptyError("text"))))
+    assert isinstance(error, EmptyError)
+    assert type(error.cause) is EmptyError
+    error = await raised(actorlib.remote(Empty).remote())
+    assert isinstance(error.__cause__, EmptyError)
 
 
 async def test_exception_when_it_cannot_be_sent_then_it_arrives_as_its_text(

@@ -711,3 +711,16 @@ async def test_group_when_it_ends_the_actor_before_the_main_loop_runs_then_it_is
     assert isinstance(error, ActorDiedError)
     assert error.exit is not None
     assert error.exit.code == 3
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_actor_when_the_system_has_no_more_threads_then_it_says_so() -> None:
+    before = threading.stack_size(1 << 47)  # more than a process can address
+    try:
+        error = await raised(Caller.remote())
+    finally:
+        threading.stack_size(before)
+
+    assert isinstance(error, ActorDiedError)
+    assert "no further process or thread may be started" in str(error)
+    assert await Caller.remote().run.remote(len, "ab") == 2

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -16,6 +16,9 @@ from helpers.owners import Owner
 
 import actorlib
 from actorlib.exceptions import ObjectStoreFullError, TaskError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
 
 pytestmark = pytest.mark.process
 
@@ -95,6 +98,24 @@ async def test_what_has_no_room_fails_when_it_is_to() -> None:
         with pytest.raises(TaskError, match="ValueError"):  # an error comes as text
             await caller.run.remote(fail_largely)
         assert await caller.run.remote(len, b"x" * 1000) == 1000
+
+
+class Yielder:
+    def plain(self) -> Iterator[Any]:
+        yield bytearray(2 * MIB)
+
+    async def beside(self) -> AsyncIterator[Any]:
+        yield bytearray(2 * MIB)
+
+
+async def test_items_that_have_no_room_fail_when_they_are_to() -> None:
+    async with running(object_store_memory=MIB, object_store_full="fail"):
+        yielder: Any = actorlib.remote(Yielder).remote()
+        function: Any = actorlib.remote(Yielder.plain)
+        streams = [yielder.plain.remote(), yielder.beside.remote()]
+        for stream in [*streams, function.remote(None)]:
+            with pytest.raises(ObjectStoreFullError, match="object_store_memory"):
+                await (await anext(stream))
 
 
 async def test_no_shared_memory_when_there_is_to_be_none() -> None:

@@ -560,6 +560,43 @@ async def test_map_when_too_many_calls_wait_then_chunks_count_and_it_is_refused(
     assert await actor.add.map([1]) == [2]
 
 
+class NotAnError(BaseException):
+    """What a framework may raise to get past ``except Exception``."""
+
+
+class Odd:
+    """Two of four calls end in another way than by an Exception."""
+
+    def plain(self, number: int) -> int:
+        if number == 1:
+            raise asyncio.CancelledError
+        if number == 2:
+            raise NotAnError
+        return number
+
+    async def beside(self, number: int) -> int:
+        return self.plain(number)
+
+
+@pytest.mark.parametrize("method", ["plain", "beside"])
+@pytest.mark.parametrize("places", [1, 8])
+async def test_map_when_calls_raise_no_exceptions_then_the_others_have_results(
+    method: str, places: int
+) -> None:
+    actor: Any = actorlib.remote(max_concurrency=places)(Odd).remote()
+    for numbers in ([0, 1, 2, 3], [0, 3, 2, 1], [2, 1, 3, 0]):
+        found = await getattr(actor, method).map(
+            numbers, chunksize=4, on_error="return"
+        )
+        for number, result in zip(numbers, found, strict=True):
+            assert result == number or isinstance(result, Exception)
+        assert [n for n in found if type(n) is int] == [
+            n for n in numbers if n in {0, 3}
+        ]
+        odd = found[numbers.index(2)]
+        assert type(odd.cause) is NotAnError
+
+
 # Methods that take long: limits, cancelling, deadlines, retries.
 
 

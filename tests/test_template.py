@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.actors import Caller
 from helpers.lookers import Asker, Multiplier
 from helpers.owners import Looped, Owner, Serial, Watched
 from helpers.rare_cases import rarely
@@ -737,3 +738,17 @@ async def test_shutdown_when_the_template_hangs_then_what_it_has_started_ends(
             await actorlib.shutdown()
             await asyncio.wait([ended])
             assert watched.left() == []
+
+
+# What the owner imports from.
+
+
+@both_methods
+async def test_worker_when_the_path_has_what_imports_skip_then_it_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, method: Any
+) -> None:
+    monkeypatch.setattr(sys, "path", [tmp_path, b"nowhere", *sys.path])
+    async with actorlib.init(num_cpus=1, start_method=method):
+        for options in ({}, {"runtime_env": {"working_dir": str(tmp_path)}}):
+            worker: Any = Caller.options(**options).remote()
+            assert await worker.run.remote(len, "ab") == 2

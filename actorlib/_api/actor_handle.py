@@ -144,7 +144,8 @@ class ActorMethod(Generic[P, R]):
         For short methods this is many times as fast. The calls of a chunk count as one
         call: they are sent, retried, cancelled, limited (``max_pending_calls``) and
         timed together. An ``async def`` method runs for many items at once, within the
-        limits of the actor.
+        limits of the actor. The results of a chunk are sent together: a method returns
+        a copy of what a later call of the chunk changes.
 
         Args:
             *iterables: The arguments of the calls, one iterable for each argument, as

@@ -104,7 +104,7 @@ class _Collector:
                 "%s failed after the %d values that its caller takes: %s",
                 self._where,
                 self._count,
-                one_line(error.cause or error),
+                one_line(error if error.cause is None else error.cause),
             )
         for part in missing:
             if not part.done():

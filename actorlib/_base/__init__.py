@@ -11,6 +11,7 @@ In reading order:
 * ``stack_frames``: finds the frames of coroutines and of users' code, and removes
   others from tracebacks.
 * ``start_errors``: explains why the operating system refuses the start of a runtime.
+* ``import_path``: the places that modules are imported from, for other processes.
 * ``ids``: the ids of actors and of objects, and which process made them.
 * ``labels``: the names of actors in messages: ``Model 'm1' (pid 812)``.
 * ``process_stat``: reads the kernel's facts about a process.

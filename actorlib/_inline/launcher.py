@@ -51,6 +51,7 @@ from actorlib._worker.executors import (
 )
 from actorlib._worker.executors.group_loops import close
 from actorlib._worker.startup import ExecutorThreads, read_start
+from actorlib.exceptions import TemplateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +95,11 @@ class InlineLauncher:
         """Does nothing: a thread needs no preparation; see Launcher."""
 
     def launch(self, name: str, *, has_devices: bool) -> InlineWorker:
-        """Starts the thread of an actor; see Launcher."""
+        """Starts the thread of an actor; see Launcher.
+
+        Raises:
+            TemplateError: The system has no more threads.
+        """
         del has_devices  # threads of one process share its devices
         self._fd_limit.raise_to((len(self._workers) + 1) * _DESCRIPTORS)
         worker = InlineWorker(
@@ -103,8 +108,14 @@ class InlineLauncher:
             self._grace,
             self._workers.discard,
         )
+        try:
+            worker.start()
+        except RuntimeError as error:
+            from actorlib._base.start_errors import explain_start_error  # noqa: PLC0415  # rarely needed
+
+            worker.close()
+            raise TemplateError(explain_start_error(error)) from error
         self._workers.add(worker)
-        worker.start()
         return worker
 
     def keep_open(self, descriptors: Sequence[int]) -> None:

@@ -143,7 +143,7 @@ class LoopPortal(ABC):
             if self.refusal:
                 raise RuntimeError(self.refusal)
             self.check()
-            if end is not None and time.monotonic() >= end:
+            if end is not None and not time.monotonic() < end:  # it may be not a number
                 return False
 
     @abstractmethod

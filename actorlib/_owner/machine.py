@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import platform
-import sys
 import time
 from contextlib import AsyncExitStack, ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from actorlib._base.import_path import import_path
 from actorlib._base.log import warn
 from actorlib._enforcement.caps import thread_caps
 from actorlib._enforcement.enforcement import Enforcement
@@ -364,7 +364,7 @@ def _detect(
         meanwhile()
     grantable = _inventory(host, claims, options)
     return grantable, Enforcement.open(
-        make_tiers, host, grantable, options, sys.path, is_inline=is_inline
+        make_tiers, host, grantable, options, import_path(), is_inline=is_inline
     )
 
 

@@ -26,12 +26,17 @@ class FdLimit:
 
     def __init__(self) -> None:
         self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._raised = self._soft
+        self._raised: int = self._soft
 
     def raise_to(self, count: int) -> None:
         """Raises the limit for so many descriptors besides the program's own."""
         wanted = count + _HEADROOM
         if self._raised == resource.RLIM_INFINITY or wanted <= self._raised:
+            return
+        current, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if current != self._raised:  # other code has changed it
+            self._soft = self._raised = current
+            self.raise_to(count)
             return
         is_unlimited = self._hard == resource.RLIM_INFINITY
         most = _CEILING if is_unlimited else min(self._hard, _CEILING)

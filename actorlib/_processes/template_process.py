@@ -13,6 +13,7 @@ import sys
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from actorlib._base.import_path import import_path
 from actorlib._processes.kept_descriptors import KeptDescriptors
 from actorlib._wire.forkserver_protocol import MARK_VARIABLE, worker_mark
 
@@ -92,7 +93,7 @@ def start_template(
             sys.executable,
             "-c",
             _BOOTSTRAP,
-            json.dumps(sys.path),
+            json.dumps(import_path()),
             ",".join(map(str, descriptors)),
             str(os.getpid()),
             mark,

@@ -250,12 +250,17 @@ class LogPrinter:
             pass
         except (OSError, ValueError):  # it is closed
             self._broken[name] = stream
+        except Exception as error:  # noqa: BLE001  # the user's own object
+            message = f"sys.{name} has failed to show the output of a worker"
+            self._loop.call_exception_handler({"message": message, "exception": error})
 
 
 def _put(stream: TextIO, text: str) -> None:
     coding = getattr(stream, "encoding", None) or "utf-8"
     stream.write(text.encode(coding, "backslashreplace").decode(coding))
-    stream.flush()
+    flush = getattr(stream, "flush", None)  # print() does not need it either
+    if flush is not None:
+        flush()
 
 
 _COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)

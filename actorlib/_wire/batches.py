@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _CHECK_INTERVAL = 0.001
 """Seconds between two checks whether the chunk was cancelled."""
 _NO_VALUE: Any = object()
+_ENDS = (SystemExit, KeyboardInterrupt)
+"""What ends the actor, or interrupts the chunk. All else fails one call only."""
 
 
 def call_each(
@@ -53,7 +55,9 @@ def call_each(
     for values in args if width == 1 else _calls(args, width):
         try:
             add(method(values) if width == 1 else method(*values))
-        except Exception as error:  # noqa: BLE001  # it takes the place of the result
+        except _ENDS:
+            raise
+        except BaseException as error:  # noqa: BLE001  # it takes the place of the result
             raise_if_cancelled()
             failures.append((len(results), error))
             if stops:
@@ -89,7 +93,14 @@ async def await_each(
     async def call(place: int, values: Sequence[Any]) -> None:
         try:
             results[place] = await method(*values)
-        except Exception as error:
+        except _ENDS:
+            raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # The call has cancelled itself: it has no value, as ``_outcome`` says.
+        except BaseException as error:
             failures.append((place, error))
             results[place] = None
             if stops:

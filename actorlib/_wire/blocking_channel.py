@@ -7,17 +7,20 @@ would add a third to every round trip and a megabyte to every idle actor.
 from __future__ import annotations
 
 import select
+import signal
 import socket
 import struct
 import threading
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._shm.memory import SharedMemory
 from actorlib._wire.codec import FrameDecoder, borrowed_of, encode, encode_with_borrowed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable
 
     from actorlib._shm.layout import Buffer
     from actorlib._wire.fd_passing import SegmentSharing
@@ -26,6 +29,26 @@ if TYPE_CHECKING:
 _timeval = struct.Struct("ll")
 # A few hundred small results: the caller reads the first while the rest are made.
 _BURST = 4 * 1024
+_ATOMIC = 32 * 1024
+"""Bytes that the kernel accepts whole or not at all, even if a signal arrives."""
+# The C module: the enums of ``signal`` take longer than the write.
+_sigmask: Any = import_module("_signal").pthread_sigmask
+_SIGNALS = tuple(map(int, signal.valid_signals()))
+_BLOCK, _SET = int(signal.SIG_BLOCK), int(signal.SIG_SETMASK)
+
+
+@contextmanager
+def _without_signals() -> Generator[None]:
+    """Delays signals for this thread: a handler of the user may raise an exception.
+
+    Amid a large write it would cut a frame.
+    """
+    before = _sigmask(_BLOCK, ())
+    try:
+        _sigmask(_BLOCK, _SIGNALS)  # it raises what a signal has just raised
+        yield
+    finally:
+        _sigmask(_SET, before)
 
 
 class BlockingChannel:
@@ -115,9 +138,13 @@ class BlockingChannel:
                 self._gathered.append(data)
                 self._gathered_size += len(data)
             else:
-                for piece in cast("list[Buffer]", data):
-                    self._gathered.append(piece)
-                    self._gathered_size += len(piece)
+                # A small one may wait here, and its bytes may be the user's.
+                pieces = [
+                    piece if len(piece) >= _BURST else bytes(piece)
+                    for piece in cast("list[Buffer]", data)
+                ]
+                self._gathered += pieces  # at once: a signal must not cut a frame
+                self._gathered_size += sum(map(len, pieces))
             if self._gathered_size >= _BURST:
                 self._write()
 
@@ -182,15 +209,20 @@ class BlockingChannel:
         self.flush()
 
     def _write(self) -> None:
-        gathered, self._gathered, self._gathered_size = self._gathered, [], 0
+        gathered, size = self._gathered, self._gathered_size
+        self._gathered, self._gathered_size = [], 0
+        if size <= _ATOMIC:
+            self.sock.sendall(b"".join(gathered))
+            return
         small: list[Buffer] = []
-        for piece in gathered:
-            if len(piece) < _BURST:
-                small.append(piece)
-                continue
+        with _without_signals():
+            for piece in gathered:
+                if len(piece) < _BURST:
+                    small.append(piece)
+                    continue
+                if small:
+                    self.sock.sendall(b"".join(small))
+                    small = []
+                self.sock.sendall(piece)
             if small:
                 self.sock.sendall(b"".join(small))
-                small = []
-            self.sock.sendall(piece)
-        if small:
-            self.sock.sendall(b"".join(small))

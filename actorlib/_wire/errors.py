@@ -407,7 +407,18 @@ def dump_exception(error: BaseException) -> bytes:
 
 def traceback_of(error: BaseException) -> str:
     """Formats the traceback of a user's error, without our frames above it."""
-    if type(error) in (TypeError, ValueError) and str(error).endswith(_READ_ONLY):
+    try:
+        return _traceback_of(error)
+    except Exception:  # noqa: BLE001  # the user's class: it may forbid anything
+        return one_line(error)
+
+
+def _is_of_read_only(message: object = None, *_: object) -> bool:
+    return isinstance(message, str) and message.endswith(_READ_ONLY)
+
+
+def _traceback_of(error: BaseException) -> str:
+    if type(error) in (TypeError, ValueError) and _is_of_read_only(*error.args):
         error.add_note(_COPY_FIRST)
     trace = error.__traceback__
     if shows_own_frames():
@@ -494,14 +505,15 @@ def _dual_error(cause: BaseException) -> TaskError | None:
     return error if isinstance(error, TaskError) else None
 
 
-@functools.cache
+# Bounded, because a method may define its exception anew in each call.
+@functools.lru_cache(maxsize=1024)
 def _dual_class(cls: type[BaseException]) -> type[TaskError]:
     if issubclass(cls, _CONTROL_FLOW):
         raise TypeError(f"{cls.__name__} has another meaning for the awaiting task")
 
     def reduce(self: TaskError) -> tuple[object, ...]:
         summary = f"{cls.__name__}: {self}"
-        parts = self.cause and exception_parts(self.cause)
+        parts = None if self.cause is None else exception_parts(self.cause)
         return _task_error_of, (parts, summary, self.traceback_str, self.where)
 
     return type(
@@ -653,6 +665,15 @@ def unsendable_reason(
     attempt: Callable[[object], object] = encode,
 ) -> str:
     """Explains why a value cannot be sent: the members that prevent it, and why."""
+    try:
+        return _reason_in(value, error, attempt)
+    except Exception:  # noqa: BLE001  # the user's classes: reprs, attributes, texts
+        return one_line(error)
+
+
+def _reason_in(
+    value: object, error: Exception, attempt: Callable[[object], object]
+) -> str:
     label = str(getattr(value, "__qualname__", type(value).__qualname__))
     culprits = failures_in(value, label, _MAX_DEPTH, _MAX_TRIES, attempt)
     first = culprits[0].obj

@@ -110,7 +110,10 @@ def encode(value: object) -> Payload:
 def encode_plain_call(
     args: tuple[object, ...], kwargs: Mapping[str, object] = _NO_NAMES
 ) -> bytes | None:
-    """Encodes plain arguments of a call; None if one of them is not plain."""
+    """Encodes plain arguments of a call; None if one of them is not plain.
+
+    Two arguments that are the same list or dict arrive as two.
+    """
     for value in args:
         if type(value) not in _NUMBERS and not _is_plain(value):
             return None
@@ -246,8 +249,11 @@ def dump(value: object) -> bytes:
 
 
 def one_line(error: BaseException) -> str:
-    """Formats an exception in one line, whatever its ``__str__`` does."""
-    return "".join(traceback.format_exception_only(error)).strip()
+    """Formats an exception in one line, whatever the methods of its class do."""
+    try:
+        return "".join(traceback.format_exception_only(error)).strip()
+    except Exception:  # noqa: BLE001  # ``__getattr__`` on Python 3.11, for example
+        return type(error).__name__
 
 
 def _may_propagate(error: BaseException) -> bool:

@@ -123,8 +123,8 @@ class ExecutorThreads:
         thread = threading.Thread(
             target=copy_context().run, args=(work, *args), name=name, daemon=True
         )
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)  # one that did not start cannot be joined
         return thread
 
     def join(self) -> None:

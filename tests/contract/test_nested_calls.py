@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 from concurrent.futures import as_completed
 from typing import TYPE_CHECKING, Any
@@ -83,6 +84,23 @@ async def test_get_when_its_time_is_over_then_the_call_goes_on(
     ref = callee.run(get_late, get, Gate.remote(), Echo.remote())
 
     assert await api.get(ref) == ["too late", "too late", "late"]
+
+
+def get_patiently(get: Any, echo: Any) -> list[int]:
+    """Waits with limits that no system call has."""
+    limits = (1e7, 1e20, math.inf)
+    refs = [echo.echo.remote(number) for number in range(len(limits))]
+    return [get(ref, timeout=limit) for ref, limit in zip(refs, limits, strict=True)]
+
+
+@OWN_ENGINES
+@BLOCKS
+async def test_get_when_it_may_wait_for_ages_then_it_has_the_value(
+    api: Api, callee: Callee, get: Any
+) -> None:
+    ref = callee.run(get_patiently, get, Echo.remote())
+
+    assert await api.get(ref) == [0, 1, 2]
 
 
 def get_parts(get: Any, pairs: Any) -> list[int]:

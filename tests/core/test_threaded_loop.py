@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, ContextVar
@@ -115,7 +116,7 @@ def test_block_when_done_then_it_returns_and_leaves_nothing(home: Home) -> None:
     assert future.result() == 1
 
 
-@pytest.mark.parametrize("timeout", [0, 0.01])
+@pytest.mark.parametrize("timeout", [0, 0.01, math.nan])
 def test_block_when_too_late_then_it_says_so(home: Home, timeout: float) -> None:
     future: asyncio.Future[int] = home.loop.create_future()
     with pytest.raises(GetTimeoutError, match="in time"):

@@ -11,6 +11,8 @@ import sys
 import pytest
 
 from actorlib._processes import worker_output
+from actorlib._processes.forkserver_launcher import TemplateWorker
+from actorlib._processes.launcher import ProcessExit
 from actorlib._processes.worker_output import LogPrinter, LogStyle, OutputPipe, style_of
 
 pytestmark = pytest.mark.usefixtures("on_both_loops")
@@ -78,6 +80,46 @@ async def test_lines_when_printed_in_one_go_then_shown_in_one_piece(
         "(A pid=0) one\n(A pid=0) two\n",
         "(A pid=1) one\n(A pid=1) two\n",
     ]
+
+
+async def test_lines_when_the_output_can_only_be_written_to_then_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Plain:
+        text = ""
+
+        def write(self, text: str) -> None:
+            self.text += text
+
+    plain = Plain()
+    monkeypatch.setattr(sys, "stdout", plain)
+    printer = LogPrinter(asyncio.get_running_loop(), LogStyle())
+
+    printer.show("stdout", "A", 7, [b"one"])
+
+    assert plain.text == "(A pid=7) one\n"
+
+
+async def test_end_when_the_output_fails_in_its_own_way_then_it_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Failing:
+        def write(self, text: str) -> None:
+            raise LookupError(text)
+
+    loop = asyncio.get_running_loop()
+    reported: list[object] = []
+    loop.set_exception_handler(lambda _, about: reported.append(about["exception"]))
+    monkeypatch.setattr(sys, "stdout", Failing())
+    worker = TemplateWorker(lambda _: None, 1, "A", loop)
+    with worker.sock:
+        worker.open_output(LogPrinter(loop, LogStyle()))
+        os.write(worker.child_ends()[1], b"one\n")
+        worker.on_forked(7)
+        worker.on_exited(ProcessExit(code=0))
+
+    assert worker.exited.done()
+    assert [str(error) for error in reported] == ["(A pid=7) one\n"]
 
 
 # With ACTORLIB_DEDUP_LOGS=1.

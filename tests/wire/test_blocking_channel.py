@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import select
+import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -96,6 +98,34 @@ def test_send_when_of_any_sizes_then_in_order(payloads: list[bytes]) -> None:
             sending.result()
 
 
+def test_send_when_a_signal_handler_raises_then_the_frame_is_whole(
+    left: BlockingChannel, right: BlockingChannel
+) -> None:
+    class AlarmError(Exception):
+        pass
+
+    def ring(*_: object) -> None:
+        raise AlarmError
+
+    def read(sender: int) -> list[Frame]:
+        select.select([right.sock], [], [])  # the write has begun
+        signal.pthread_kill(sender, signal.SIGUSR1)
+        return received(right, 2)
+
+    sent = [(RESULT, 1, None, b"x" * 3 * MIB), (RESULT, 2, None, b"")]
+    before = signal.signal(signal.SIGUSR1, ring)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(read, threading.get_ident())
+            with pytest.raises(AlarmError):
+                left.send(sent[0])
+            left.send(sent[1])
+            left.sock.shutdown(socket.SHUT_WR)
+            assert reading.result() == sent
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
 def test_send_when_several_threads_send_then_every_frame_is_whole(
     left: BlockingChannel, right: BlockingChannel
 ) -> None:
@@ -149,16 +179,17 @@ def test_gather_when_much_is_gathered_then_it_leaves_by_itself(
     assert received(right, 2) == [(CALL, 1, b""), (CALL, 2, b"x" * 100_000)]
 
 
-def test_gather_when_a_large_buffer_changes_afterwards_then_the_old_bytes_arrive(
-    left: BlockingChannel, right: BlockingChannel
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_gather_when_a_buffer_changes_afterwards_then_the_old_bytes_arrive(
+    left: BlockingChannel, right: BlockingChannel, size: int
 ) -> None:
-    buffer = bytearray(100_000)
+    buffer = bytearray(size)
 
-    left.gather((RESULT, 1, None, [buffer]))
+    left.gather((RESULT, 1, None, [b"head", buffer]))
     buffer[:] = b"x" * len(buffer)
     left.flush()
 
-    assert received(right, 1) == [(RESULT, 1, None, [bytes(100_000)])]
+    assert received(right, 1) == [(RESULT, 1, None, [b"head", bytes(size)])]
 
 
 def test_send_when_something_was_gathered_then_behind_it(

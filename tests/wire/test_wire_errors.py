@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import pickle
 import sys
 import traceback
@@ -18,7 +19,7 @@ from helpers.frames import written
 
 from actorlib._futures.object_ref import immediate_loop
 from actorlib._wire.codec import FrameDecoder
-from actorlib._wire.errors import exception_of, fill_future
+from actorlib._wire.errors import exception_of, fill_future, task_error
 from actorlib._wire.messages import CANCELLED, DIED, FAILURE, RAISED, RESULT
 from actorlib._wire.serialization import decode, dump
 from actorlib._wire.serialization import encode as encode_value
@@ -298,6 +299,15 @@ def test_error_when_it_is_a_group_then_except_star_takes_it_apart() -> None:
         seen += map(type, group.exceptions)
 
     assert seen == [ValueError, KeyError]
+
+
+def test_error_when_each_has_a_class_of_its_own_then_few_classes_are_kept() -> None:
+    for _ in range(2500):
+        task_error(type("Local", (Exception,), {})("text"), "", "", "")
+    gc.collect()
+
+    kept = [c for c in TaskError.__subclasses__() if c.__name__ == "TaskError(Local)"]
+    assert len(kept) < 1500
 
 
 def test_error_when_its_own_attributes_are_set_at_the_caller_then_they_are() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import Gate, Place, Stop
+from helpers.calls import raised
 from helpers.marks import in_memory
 
 import actorlib
@@ -404,3 +405,33 @@ async def test_task_factory_when_the_user_has_set_one_then_it_makes_the_tasks(
     assert await stepper.count_tasks.remote() == 0
     assert await stepper.count_tasks.remote() == 1
     assert await stepper.count_tasks.remote() == 2
+
+
+class Unready:
+    """Has one of its methods later."""
+
+    def __init__(self) -> None:
+        self.is_ready = False
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "quick" and not self.is_ready:
+            raise RuntimeError("not yet")
+        return super().__getattribute__(name)
+
+    async def prepare(self) -> None:
+        self.is_ready = True
+
+    async def quick(self, number: int) -> int:
+        return number
+
+
+async def test_method_when_the_object_fails_to_give_it_then_its_call_fails_alone() -> (
+    None
+):
+    actor: Any = actorlib.remote(Unready).remote()
+
+    failed, prepared = actor.quick.remote(1), actor.prepare.remote()
+
+    assert isinstance(await raised(failed), RuntimeError)
+    await prepared
+    assert await actor.quick.remote(2) == 2

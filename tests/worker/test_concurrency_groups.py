@@ -40,6 +40,7 @@ def test_gates_when_asked_then_by_method_by_group_and_for_all_others() -> None:
     assert gates.of("ping").limit == 1
     assert gates.of("read", "compute").limit == 4
     assert gates.of("read") is gates.of("other", "io")
+    assert gates.of("read", "unknown") is gates.of("read")
 
 
 def test_gates_when_calls_wait_then_they_are_dropped_by_number_or_all() -> None:

@@ -541,7 +541,15 @@ def test_caller_when_it_sends_nonsense_over_a_link_then_that_is_closed_and_no_mo
 
 @pytest.mark.parametrize(
     "message",
-    [b"\xc1", pack((RESULT, 1)), pack((RESULT, "1", None, b"")), pack((FAILURE, 1))],
+    [
+        b"\xc1",
+        pack((RESULT, 1)),
+        pack((RESULT, "1", None, b"")),
+        pack((RESULT, CALLER * LINKED + 1, [ACTOR], b"")),
+        pack((RESULT, CALLER * LINKED + 1, None, {})),
+        pack((FAILURE, 1)),
+        pack((FAILURE, CALLER * LINKED + 1, 0, "", "", "", [ACTOR], b"")),
+    ],
 )
 def test_callee_when_it_answers_nonsense_over_a_link_then_that_is_closed_and_no_more(
     message: bytes,

@@ -16,6 +16,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
+from actorlib._base.import_path import import_path
 from actorlib._loops.fork_copies import close_in_forks
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class MpsDaemon:
                         sys.executable,
                         "-c",
                         _BOOTSTRAP,
-                        json.dumps(sys.path),
+                        json.dumps(import_path()),
                         str(theirs.fileno()),
                         str(os.getpid()),
                         self.folder,

@@ -138,7 +138,8 @@ def died(
     message = f"{record.title} is dead{restarted}: {_text_of(public_exit)}"
     kind = ActorPlacementGroupRemoved if record.was_evicted else ActorDiedError
     error = ended_for(record, message, how) or kind(message, exit=how, actor_id=actor)
-    error.__cause__ = error.__cause__ or cause
+    if error.__cause__ is None:
+        error.__cause__ = cause
     return error
 
 

@@ -551,7 +551,9 @@ class ActorSupervisor:
         if session.protocol_error is not None:
             # Its frames hold handles of the worker, which would be counted.
             clear_locals(session.protocol_error)
-        self._cause = session.constructor_error or session.protocol_error
+        self._cause = session.constructor_error  # it may be falsy, as its class says
+        if self._cause is None:
+            self._cause = session.protocol_error
         starter, node = self._starter, self._starter.node
         if self.end_reason:
             node.note_memory_kills()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final
 
+from actorlib._base.import_path import import_path
 from actorlib._options.resources import MEMORY, counted
 from actorlib._owner.actors.exit_reason import is_out_of_memory
 from actorlib._owner.actors.worker_session import Phase, WorkerSession
@@ -284,6 +284,7 @@ def _with_users(gpus: GpuWatch, process: WorkerProcess, frame: Frame) -> Frame:
 
 def _path(directory: str | None) -> list[str]:
     """Returns a worker's sys.path; an empty entry is the owner's own directory."""
+    entries = import_path()
     if directory is None:
-        return sys.path
-    return [directory, *(entry or str(Path.cwd()) for entry in sys.path)]
+        return entries
+    return [directory, *(entry or str(Path.cwd()) for entry in entries)]

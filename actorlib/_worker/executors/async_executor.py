@@ -439,8 +439,9 @@ class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
         """Returns whether a method is an ``async def``, and the gate of its calls."""
         try:
             method = find_method(self._coroutines.instance, name)
-        except AttributeError:  # the call itself reports it
-            method = None
+        except Exception:  # noqa: BLE001  # of the user's class; the call reports it
+            cls = type(self._coroutines.instance)
+            method = inspect.getattr_static(cls, name, None)
         is_async = self._is_async(method)
         gate = self._gates.of(name) if is_async or self._limits_plain else None
         self._method_kinds[name] = is_async, gate

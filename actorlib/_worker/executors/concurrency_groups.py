@@ -89,8 +89,13 @@ class Gates:
         self.default = self.by_group.get("")
 
     def of(self, method: str, group: str | None = None) -> Gate:
-        """Returns the gate of a call, whose caller may have named a group."""
-        return self.by_group[group or self._groups.get(method, "")]
+        """Returns the gate of a call, whose caller may have named a group.
+
+        Names of groups are checked before a call is made. A frame of a broken worker
+        may have another one, which is ignored.
+        """
+        own = self._groups.get(method, "")
+        return self.by_group.get(group or own) or self.by_group[own]
 
     def name_of(self, gate: Gate) -> str:
         return next(group for group, other in self.by_group.items() if other is gate)

@@ -132,6 +132,7 @@ def encode_item(
 
     Raises:
         SerializationError: The item cannot be sent.
+        ObjectStoreFullError: There is no room, and it may not be sent another way.
         ActorExit: The generator has ended the actor.
     """
     if engine.is_over:
@@ -140,6 +141,8 @@ def encode_item(
         if type(value) in _WITHOUT_HANDLES:
             return (ITEM, call, index, None, encode(value))
         payload, borrowed = _encoded(engine, value)
+    except ObjectStoreFullError:
+        raise
     except Exception as error:
         raise _unsendable(engine, f"{where()} yielded", value, error) from error
     return (ITEM, call, index, borrowed, payload)
@@ -576,7 +579,7 @@ class CallExecutor(ABC, Generic[E]):
                 value,
                 lambda: self._client.where(name),
             )
-        except TypeError:
+        except Exception:
             _close(stream)
             raise
         self._streams.put(stream, nbytes_of(frame[4]))

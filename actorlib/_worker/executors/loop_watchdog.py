@@ -84,7 +84,8 @@ class WatchThread:
             if all(watch.is_asleep for watch in self._watches):
                 self._woken.clear()
                 self.is_asleep = True
-                self._woken.wait()
+                if not self._ended.is_set():  # checked after the reset of the event
+                    self._woken.wait()
 
 
 class LoopWatch:

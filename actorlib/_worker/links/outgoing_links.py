@@ -200,6 +200,8 @@ class OutgoingLink:
                         len(frame) != (4 if is_result else 8)
                         or not (is_result or frame[0] == FAILURE)
                         or type(frame[1]) is not int
+                        or frame[-2] is not None  # the owner counts references
+                        or type(frame[-1]) is not bytes
                     ):
                         self._lost(self)
                         return answers

@@ -47,6 +47,8 @@ _SHORT = 0.05
 
 That timeout counts in ticks of up to 10 ms.
 """
+_LONGEST = 1e6
+"""Seconds of one wait at most: system calls refuse longer ones, after 24 days."""
 
 
 class LinkSource(Protocol):
@@ -151,7 +153,9 @@ class Inbox(ABC):
                 if self.interrupted:
                     self.stop_if_interrupted()
                 seconds = (
-                    None if deadline is None else max(0.0, deadline - time.monotonic())
+                    None
+                    if deadline is None
+                    else min(max(0.0, deadline - time.monotonic()), _LONGEST)
                 )
                 if self.try_turn():
                     try:
@@ -168,7 +172,7 @@ class Inbox(ABC):
                     continue
                 else:
                     is_in_time = _sleep(waiter, seconds)
-                if not is_in_time:
+                if not is_in_time and seconds != _LONGEST:
                     return until()
             if self.interrupted:
                 self.stop_if_interrupted()

@@ -21,12 +21,12 @@ import os
 import signal
 import socket
 import struct
-import sys
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from actorlib._base.ids import ActorId
+from actorlib._base.import_path import import_path
 from actorlib._core.engine import set_engine
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.codec import encode
@@ -247,7 +247,7 @@ def warm_up_frames() -> list[bytes]:
         groups={},
         environment={},
         features={},
-        path=sys.path,
+        path=import_path(),
         runtime_env={},
         resources={},
         accelerator_ids={},
