@@ -16,6 +16,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
+from actorlib._base.named_sockets import NO_SIGNAL
 from actorlib._loops.fork_copies import close_in_forks
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class MpsDaemon:
         Waits for the answer within a limit; see ``keeper``.
         """
         try:
-            self._sock.sendall(f"{request} {pid}\n".encode())
+            self._sock.sendall(f"{request} {pid}\n".encode(), NO_SIGNAL)
         except OSError:  # it has ended, or its buffer is full
             return
         answered = self._loop.create_future()
