@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 
-_NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
+_NO_SIGNAL = int(getattr(socket, "MSG_NOSIGNAL", 0))
 """A program may have restored the default handler of SIGPIPE, which ends it."""
 _MAX_READS = 16
 # Enough for a few hundred small frames: the other side processes the first of a burst
