@@ -462,7 +462,7 @@ def _cache(add: Add) -> None:
         "folder (ls), by function and version: their number and size, and when the "
         "first and the last were written; or removes them, and lists what was removed "
         "(rm). It does not ask: ls with the same options shows what rm removes. Other "
-        "files remain.",
+        "files and folders remain.",
         epilog="examples: actorlib cache ls runs; actorlib cache rm runs --function "
         "train --older-than 30",
     )

@@ -191,17 +191,19 @@ def remove_entries(
 ) -> list[CachedVersion]:
     """Removes cached results; returns what was removed. See ``list_entries``.
 
-    Other files remain, except for temporary files of programs that were killed.
+    Other files and folders remain, except for temporary files of programs that were
+    killed.
     """
     removed: list[CachedVersion] = []
     for version in _versions_of(folder, function):
         files = _entries_in(version, before)
-        for path in (*files, *_abandoned_files_in(version)):
+        unwanted = (*files, *_abandoned_files_in(version))
+        for path in unwanted:
             with suppress(FileNotFoundError):
                 path.unlink()
         if files:
             removed.append(_row_of(version, files))
-        for each in (version, version.parent):
+        for each in (version, version.parent) if unwanted else ():
             with suppress(OSError):  # it is not empty
                 each.rmdir()
     return removed

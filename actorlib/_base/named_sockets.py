@@ -22,10 +22,14 @@ import struct
 import sys
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+NO_SIGNAL: Final = int(getattr(socket, "MSG_NOSIGNAL", 0))
+"""A flag for ``send`` to a process that may have ended: a program may have restored the
+default handler of SIGPIPE, which ends it."""
 
 _BACKLOG = 16
 _CREDENTIALS = struct.Struct("iII")

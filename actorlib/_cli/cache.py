@@ -53,6 +53,8 @@ def show(
         older_than: Only those that are at least this old, in days.
         as_json: Whether to print one document.
     """
+    if not folder:  # an unset variable of a shell: Path would take this folder
+        raise NotADirectoryError("'' is not a folder")
     before = None if older_than is None else time.time() - older_than * _DAY
     is_removal = what == "rm"
     select = remove_entries if is_removal else list_entries

@@ -63,9 +63,9 @@ def _reasons(runtime: RuntimeRow) -> Iterable[RenderableType]:
     if reasons:
         yield _lines("Waiting:", [f"  {why}" for why in reasons])
     # Actors with a reason of their own are listed already.
-    above = {actor.label for actor in runtime.actors if actor.why}
+    above = tuple(f"{actor.label}: " for actor in runtime.actors if actor.why)
     in_line = runtime.snapshot.waiting
-    others = [f"  {row}" for row in in_line if row.partition(": ")[0] not in above]
+    others = [f"  {row}" for row in in_line if not row.startswith(above)]
     if others:
         more = runtime.in_line_count - len(in_line)
         rest = [f"  and {more} more"] if more else []

@@ -48,11 +48,13 @@ def show(
     """Records for some seconds, and writes the file."""
     read = trace_reader()  # if it is missing, that is reported before the recording
     place = Path(path).absolute()
-    if not os.access(place.parent, os.W_OK):
+    if place.exists():
+        if place.is_dir() or not os.access(place, os.W_OK):
+            why = "it is not a writable file"
+            raise PermissionError(f"{path} cannot be written: {why}")
+    elif not (place.parent.is_dir() and os.access(place.parent, os.W_OK)):
         why = f"{place.parent} is not a writable folder"
         raise PermissionError(f"{path} cannot be written: {why}")
-    if place.is_dir() or (place.exists() and not os.access(place, os.W_OK)):
-        raise PermissionError(f"{path} cannot be written: it is not a writable file")
     address = the_runtime(pid)
     answer = ask_loop(
         address,

@@ -8,7 +8,7 @@ decided separately, as an actor may request another enforcement than its runtime
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -337,8 +337,9 @@ class Enforcement:
         removals = [*filter(None, (tier.abandon() for tier in self.made))]
 
         def remove() -> None:
-            for removal in removals:
-                removal()
+            with ExitStack() as steps:  # the last one first, each even if others raise
+                for removal in reversed(removals):
+                    steps.callback(removal)
 
         return remove
 

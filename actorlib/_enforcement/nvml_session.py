@@ -118,11 +118,15 @@ class NvmlSession:
             self._asked.append(job)
             self._turn.notify()
         if self._thread is None:
-            self._is_running = True
-            self._thread = threading.Thread(
+            thread = threading.Thread(
                 target=self._run, name="actorlib-nvml", daemon=True
             )
-            self._thread.start()
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self._failed(str(error))
+                return
+            self._thread, self._is_running = thread, True
 
     def close(self) -> None:
         """Stops all answers; the thread ends after its current call."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast, final
 
 from actorlib._base.log import warn
 from actorlib._base.named_sockets import (
+    NO_SIGNAL,
     close_listener,
     named_sockets,
     peer_pid,
@@ -247,7 +248,7 @@ def _send(sock: socket.socket, outcome: str, value: object) -> bool:
     if outcome == REFUSED:
         value = str(value)[:_LONGEST_REFUSAL]
     with suppress(OSError):
-        sock.send(answer_frame(outcome, value))
+        sock.send(answer_frame(outcome, value), NO_SIGNAL)
         if outcome == OK:
             return True
     sock.close()

@@ -22,7 +22,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast, final
 
-from actorlib._base.named_sockets import peer_uid
+from actorlib._base.named_sockets import NO_SIGNAL, peer_uid
 from actorlib._loops.fork_copies import close_in_forks
 from actorlib._queries.protocol import (
     BLOCKED,
@@ -59,8 +59,6 @@ _PATIENCE = 1.0
 _PAUSE = 0.05
 """Seconds without accepting after a connection was refused."""
 _PIECE = 256 * 1024
-_NO_SIGNAL = int(getattr(socket, "MSG_NOSIGNAL", 0))
-"""A program may have restored the default handler of SIGPIPE, which ends it."""
 
 
 class LoopRequest:
@@ -225,7 +223,7 @@ class Connection:
         """
         assert self._unsent is not None
         try:
-            sent = self.sock.send(self._unsent[:_PIECE], _NO_SIGNAL)
+            sent = self.sock.send(self._unsent[:_PIECE], NO_SIGNAL)
         except BlockingIOError:
             return False
         self._unsent = self._unsent[sent:]

@@ -291,22 +291,29 @@ def _actor(
 
 def _line(status: Status, actors: Sequence[ActorStatus]) -> tuple[InLine, ...]:
     """Returns the wait queue in order, and then the actors that wait outside of it."""
-    waiting = {actor.label: actor for actor in actors if actor.why}
+    waiting: dict[str, list[ActorStatus]] = {}
+    for one in actors:
+        if one.why:
+            waiting.setdefault(one.label, []).append(one)
     line: list[InLine] = []
     for entry in status.snapshot.waiting:
-        label, _, asks = entry.partition(": ")
-        actor = waiting.pop(label, None)
+        # A name may contain the separator.
+        labels = (label for label in waiting if entry.startswith(f"{label}: "))
+        label = next(labels, entry.partition(": ")[0])
+        same = waiting.get(label)
+        actor = same.pop(0) if same else None
         line.append(
             InLine(
                 label=label,
-                asks=asks,
+                asks=entry[len(label) + 2 :],
                 why=actor.why if actor else "",
                 actor=actor.actor_id if actor else None,
             )
         )
     line += [
-        InLine(label=label, asks="", why=actor.why, actor=actor.actor_id)
-        for label, actor in waiting.items()
+        InLine(label=label, asks="", why=one.why, actor=one.actor_id)
+        for label, same in waiting.items()
+        for one in same
     ]
     return tuple(line)
 

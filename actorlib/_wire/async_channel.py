@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 
+_NO_SIGNAL = int(getattr(socket, "MSG_NOSIGNAL", 0))
+"""A program may have restored the default handler of SIGPIPE, which ends it."""
 _MAX_READS = 16
 # Enough for a few hundred small frames: the other side processes the first of a burst
 # while this side still makes the rest.
@@ -262,7 +264,7 @@ class AsyncChannel:
             self._add_to_backlog(memoryview(data))
             return
         try:
-            sent = self._sock.send(data)
+            sent = self._sock.send(data, _NO_SIGNAL)
         except (BlockingIOError, InterruptedError):
             sent = 0
         except OSError:
@@ -285,7 +287,7 @@ class AsyncChannel:
         while self._backlog:
             rest = self._backlog[0]
             try:
-                sent = self._sock.send(rest)
+                sent = self._sock.send(rest, _NO_SIGNAL)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:

@@ -49,6 +49,10 @@ else:
         return lambda source: _starting(decorated(source))
 
 
+class NotAHandleError(TypeError, ValueError):
+    """``kill()`` takes a handle; Ray's users catch ValueError."""
+
+
 def _starting(
     decorated: ActorClass[..., Any] | RemoteFunction[..., Any],
 ) -> ActorClass[..., Any] | RemoteFunction[..., Any]:
@@ -184,7 +188,7 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
             Default: True.
 
     Raises:
-        TypeError: It is not a handle.
+        TypeError: It is not a handle. The error is also a ValueError, as in Ray.
 
     Example:
         >>> import actorlib.blocking as ray
@@ -195,7 +199,10 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
         ...     ray.kill(Counter.remote())
     """
     SCRIPT.engine()
-    _runtime.kill(actor, no_restart=no_restart)
+    try:
+        _runtime.kill(actor, no_restart=no_restart)
+    except TypeError as error:
+        raise NotAHandleError(str(error)) from None
 
 
 @public("actorlib.blocking")

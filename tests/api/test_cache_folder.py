@@ -207,6 +207,8 @@ def test_entries_when_listed_and_removed_then_by_function_and_time(
     young, old = (first / f".{KEY}.pickle.{end}.tmp" for end in ("0" * 8, "1" * 8))
     for path in (*foreign, young, old):
         path.touch()
+    empty = tmp_path / "src" / "empty"
+    empty.mkdir(parents=True)
     os.utime(old, (100, 100))
     (tmp_path / "link").symlink_to(first.parent)
 
@@ -237,5 +239,6 @@ def test_entries_when_listed_and_removed_then_by_function_and_time(
     remove_entries(tmp_path)
     assert listed() == []
     assert [path.name for path in tmp_path.glob("m.*")] == ["m.train"]
+    assert empty.exists()
     with pytest.raises(NotADirectoryError, match="missing is not a folder"):
         list_entries(tmp_path / "missing")

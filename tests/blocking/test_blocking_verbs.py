@@ -139,6 +139,8 @@ def test_list_actors_when_rows_are_read_as_rays_then_they_answer(ray: Any) -> No
     assert row["node_id"] == ray.nodes()[0]["NodeID"]
 
     never = actor.wait.remote("the end")
+    with pytest.raises(ValueError, match="takes an actor's handle"):
+        ray.kill(actor.__ray_ready__.remote())
     ray.kill(actor)
     with pytest.raises(ActorDiedError):
         ray.get(never)

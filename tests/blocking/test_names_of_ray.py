@@ -37,6 +37,12 @@ def process_id(_: object) -> int:
     return os.getpid()
 
 
+def die_of_three(value: int) -> int:
+    if value == 3:
+        os._exit(3)
+    return value
+
+
 def sleep(seconds: float) -> float:
     time.sleep(seconds)
     return seconds
@@ -321,6 +327,80 @@ def test_process_pool_when_processes_have_a_limit_then_replaced(ray: Any) -> Non
     pool.join()
     with pytest.raises(ValueError, match=">0"):
         ray.util.multiprocessing.Pool(0)
+
+
+@pytest.mark.process
+def test_process_pool_when_there_is_no_cpu_then_it_has_one_process(
+    ray: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pools = ray.util.multiprocessing
+    monkeypatch.setattr(pools, "cluster_resources", lambda: {"memory": 1.0})
+
+    with pools.Pool() as pool:
+        assert pool.map(square, [2]) == [4]
+
+
+@pytest.mark.process
+def test_process_pool_when_it_is_closed_then_its_iterations_go_on(ray: Any) -> None:
+    pool = ray.util.multiprocessing.Pool(1, maxtasksperchild=2)
+    assert len({*pool.imap(process_id, range(4))}) == 2
+    squares = pool.imap(square, range(5))
+    assert pool.apply(square, (9,)) == 81  # replaces the process
+    with pytest.raises(ValueError, match="chunksize takes 1 or more, not 0"):
+        pool.imap(square, [1], chunksize=0)
+
+    pool.close()
+    assert [*squares] == [0, 1, 4, 9, 16]
+    pool.join()
+
+    pool = ray.util.multiprocessing.Pool(2)
+    squares = pool.imap_unordered(square, range(5))
+    pool.close()
+    pool.join()
+    assert {*squares} == {0, 1, 4, 9, 16}
+
+
+@pytest.mark.process
+def test_process_pool_when_the_items_fail_then_the_results_before_come(
+    ray: Any,
+) -> None:
+    def items() -> Any:
+        yield 1
+        yield 2
+        raise OSError("no more")
+
+    with ray.util.multiprocessing.Pool(1) as pool:
+        squares = pool.imap(square, items())
+        assert [next(squares), next(squares)] == [1, 4]
+        with pytest.raises(OSError, match="no more"):
+            next(squares)
+        assert [*squares] == []
+
+
+@pytest.mark.process
+def test_process_pool_when_a_process_dies_then_it_is_replaced(ray: Any) -> None:
+    with ray.util.multiprocessing.Pool(1) as pool:
+        values = pool.imap(die_of_three, range(6))
+        assert [next(values) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(exceptions.RayActorError):
+            next(values)
+        assert [*values] == [4, 5]
+
+
+@pytest.mark.process
+def test_process_pool_when_terminated_then_replaced_processes_end_too(
+    ray: Any,
+) -> None:
+    with ray.util.multiprocessing.Pool(1, maxtasksperchild=1) as pool:
+        busy = pool.apply_async(sleep, (60,))
+        waiting = pool.imap(sleep, [60, 60])
+
+    with pytest.raises(exceptions.RayActorError):
+        busy.get(timeout=30)
+    with pytest.raises(exceptions.RayActorError):
+        waiting.next(timeout=30)
+    assert [*waiting] == []
+    pool.join()
 
 
 @pytest.mark.process

@@ -66,6 +66,7 @@ def test_results_when_removed_then_those_that_were_listed(
     [
         (("ls", "missing"), 1, "missing is not a folder"),
         (("rm", "missing"), 1, "missing is not a folder"),
+        (("rm", ""), 1, "'' is not a folder"),
         (("rm",), 2, "DIR"),
         (("mv", "x"), 2, "'mv'"),
         (("rm", "x", "--older-than", "-1"), 2, "'-1' is not a number of days"),

@@ -130,6 +130,15 @@ def test_page_when_the_terminal_is_narrow_then_columns_fold_or_go(
     assert "pid" in head
 
 
+def test_page_when_a_name_has_a_colon_then_its_actor_waits_once() -> None:
+    waits = actor(name="a: b", state="pending", pid=0, why="Model 'a: b' waits")
+
+    page = text(draw(listing(waits, waiting=("Model 'a: b': GPU=1",)), 200))
+
+    assert "Waiting:" in page
+    assert "In line:" not in page
+
+
 def test_page_when_there_are_many_actors_then_each_has_one_line() -> None:
     many = [actor(actor_id=f"{n:032x}", pid=n) for n in range(1, 121)]
 

@@ -41,6 +41,7 @@ def test_words_when_something_is_missing_then_they_say_what() -> None:
     ("path", "why"),
     [
         ("no/out.json", "not a writable folder"),
+        ("file/out.json", "not a writable folder"),
         ("", "it is not a writable file"),
         ("\x1b[2J/out.json", r"\x1b[2J"),
     ],
@@ -48,6 +49,8 @@ def test_words_when_something_is_missing_then_they_say_what() -> None:
 def test_file_when_it_cannot_be_written_then_that_is_said_at_once(
     path: str, why: str, tmp_path: Path, command: Command
 ) -> None:
+    (tmp_path / "file").touch()
+
     ended = command("trace", "-o", str(tmp_path / path))
 
     assert ended.code == 1

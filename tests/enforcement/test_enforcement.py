@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.host import GIB, RecordedHost
 from helpers.tiers import enforcement_of
 
 from actorlib._enforcement.enforcement import Enforcement, divided
-from actorlib._enforcement.tiers import INLINE
+from actorlib._enforcement.tiers import INLINE, Site, Tier
 from actorlib._features.runtime import make_tiers
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.kinds import KINDS, UNITS
@@ -19,6 +19,9 @@ from actorlib._options.runtime_options import RuntimeOptions
 from actorlib._options.shares import ActorShare, DeviceShare
 from actorlib.accelerators import Device, Inventory, Lease, Share
 from actorlib.exceptions import ActorUnschedulableError, EnforcementRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NVIDIA = Device(family="nvidia", kind="GPU", index=0, id="0", memory=80 * GIB)
 FOREIGN = Device(family="foo", kind="GPU", index=1, id="1", memory=80 * GIB)
@@ -237,6 +240,41 @@ def test_share_when_nothing_holds_then_it_says_why(
 
     assert (share.units, share.enforced_by) == (units / UNITS, "off")
     assert share.not_stronger_because == why
+
+
+# The end.
+
+
+class Leaving(Tier):
+    """Leaves something that is removed after the end of all workers."""
+
+    def __init__(self, removal: Callable[[], None]) -> None:
+        super().__init__(Site(RecordedHost()))
+        self._removal = removal
+
+    def abandon(self) -> Callable[[], None]:
+        return self._removal
+
+
+def test_abandoned_when_a_removal_raises_then_the_others_run() -> None:
+    removed: list[str] = []
+
+    def fail() -> None:
+        raise OSError("busy")
+
+    tiers = [
+        Leaving(lambda: removed.append("first")),
+        Leaving(fail),
+        Leaving(lambda: removed.append("last")),
+    ]
+    enforcement = Enforcement(lambda _: tiers, Site(RecordedHost()), {})
+    assert enforcement.tiers
+    remove = enforcement.abandon()
+
+    with pytest.raises(OSError, match="busy"):
+        remove()
+
+    assert removed == ["first", "last"]
 
 
 # What is not installed.

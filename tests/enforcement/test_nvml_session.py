@@ -91,6 +91,19 @@ async def test_session_when_nothing_is_asked_then_nothing_is_started(
     assert asker.nvml.open == 0
 
 
+async def test_session_when_no_thread_can_be_started_then_it_is_over(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+    assert await asker.look() == {}
+    assert asker.faults == ["can't start new thread"]
+    assert asker.session.is_over
+
+
 async def test_look_when_asked_twice_then_by_one_session(asker: Asker) -> None:
     asker.processes.put(A, 812, 5)
 

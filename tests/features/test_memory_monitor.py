@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -244,6 +245,35 @@ async def test_worker_when_memory_is_short_then_it_is_ended_and_its_calls_say_so
         # A function with a retry runs again, and the actor beside it goes on.
         await run.remote(str(full), str(tmp_path / "twice"))
         assert await model.ping.remote() == after
+
+
+@pytest.mark.process
+async def test_monitor_when_a_check_fails_for_a_moment_then_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    full = tmp_path / "full"
+    Machine(monkeypatch, full)
+    read = monitor.memory_usage
+    earlier = iter([None])  # as while too many files are open
+    submit: Any = ThreadPoolExecutor.submit
+    errors = [RuntimeError("can't start new thread")]
+
+    def start(pool: ThreadPoolExecutor, work: Any, *args: Any) -> Any:
+        if errors and getattr(work, "func", None) is monitor.private_sizes:
+            raise errors.pop()
+        return submit(pool, work, *args)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", start)
+    monkeypatch.setattr(monitor, "_UNREADABLE", 0.0)
+    monkeypatch.setattr(monitor, "memory_usage", lambda host: next(earlier, read(host)))
+    async with running(memory_threshold=0.9, preload=[__name__]):
+        model = Model.remote()
+        await model
+        full.touch()
+        async with asyncio.timeout(60):
+            with pytest.raises(OutOfMemoryError):
+                await model.wait.remote()
+    assert errors == []
 
 
 @pytest.mark.memory

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -12,6 +13,7 @@ from helpers.scripted import be_busy, scripted
 
 import actorlib
 from actorlib._core.engine import find_engine
+from actorlib._enforcement.host_memory import resident_sizes
 from actorlib._features.watchdog.resident_watch import PERIOD
 from actorlib._owner import machine
 from actorlib.accelerators import Host
@@ -158,6 +160,27 @@ async def test_memory_when_the_actor_is_gone_then_nothing_is_read_any_more(
         before = kernel.looks
         await _looks(3)
         assert kernel.looks == before > 0
+
+
+async def test_memory_when_no_thread_can_be_started_for_a_moment_then_it_goes_on(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit: Any = ThreadPoolExecutor.submit
+    errors = [RuntimeError("can't start new thread")]
+
+    def start(pool: ThreadPoolExecutor, work: Any, *args: Any) -> Any:
+        if errors and getattr(work, "func", None) is resident_sizes:
+            raise errors.pop()
+        return submit(pool, work, *args)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", start)
+    async with scripted({}, num_cpus=2) as launcher:
+        model = Model.options(memory="10MiB").remote()
+        kernel.resident[await _started(launcher, model)] = 3 * MIB
+        await _looks(2)
+        assert errors == []
+        assert _used() == [3 * MIB]
+        actorlib.kill(model)
 
 
 async def test_memory_when_it_is_over_twice_then_the_log_says_so_once(

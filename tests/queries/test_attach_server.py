@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import struct
 import sys
@@ -181,6 +182,23 @@ async def test_caller_when_it_talks_nonsense_or_leaves_then_others_are_served(
         answer = await hall.asked(question_frame(ATTACH, SAID))
 
     assert answer.outcome == OK
+
+
+async def test_caller_when_it_leaves_before_its_answer_then_no_signal_comes(
+    hall: Hall,
+) -> None:
+    # A program may have restored the default handler, which would end it.
+    signals: list[int] = []
+    before = signal.signal(signal.SIGPIPE, lambda number, _: signals.append(number))
+    try:
+        for question in (question_frame(ATTACH, SAID), question_frame("status", {})):
+            with await hall.knock() as sock:
+                await asyncio.get_running_loop().sock_sendall(sock, question)
+            await hall.asked(question)
+    finally:
+        signal.signal(signal.SIGPIPE, before)
+
+    assert signals == []
 
 
 class Crowd:

@@ -174,6 +174,28 @@ def test_look_at_a_runtime(golden: Golden) -> None:
     golden.check_value("look.txt", PAGE.encode(look))
 
 
+def test_line_when_labels_are_equal_or_have_a_colon_then_each_has_its_actor() -> None:
+    first, second = (actor(n, name=None, state="pending") for n in (1, 2))
+    named = actor(3, name="a: b", state="pending")
+    found = status(
+        first,
+        second,
+        named,
+        waiting=("Model: GPU=1", "Model 'a: b': GPU=2", "Model: GPU=1", "f: CPU=1"),
+        waiting_count=4,
+        reasons={one.actor_id: "it waits" for one in (first, second, named)},
+    )
+
+    line = shown(found).line
+
+    assert [(entry.label, entry.asks, entry.actor) for entry in line] == [
+        ("Model", "GPU=1", first.actor_id),
+        ("Model 'a: b'", "GPU=2", named.actor_id),
+        ("Model", "GPU=1", second.actor_id),
+        ("f", "CPU=1", None),
+    ]
+
+
 def test_calls_when_too_many_are_under_way_then_what_runs_is_unknown() -> None:
     (row,) = shown(status(actor(1), running_calls=None)).actors
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
 import threading
 import weakref
@@ -427,6 +428,23 @@ async def test_pause_when_the_other_side_goes_meanwhile_then_it_is_lost(
     await left.gone()
 
     assert left.lost == [None]
+
+
+async def test_send_when_the_other_side_is_gone_then_no_signal_comes(
+    pair: Pair,
+) -> None:
+    # A program may have restored the default handler, which would end it.
+    signals: list[int] = []
+    before = signal.signal(signal.SIGPIPE, lambda number, _: signals.append(number))
+    try:
+        left = pair.left()
+        pair.right_sock.close()
+        left.channel.send((RESULT, 1, None, b"x"))  # before it is read that it is gone
+        await left.gone()
+    finally:
+        signal.signal(signal.SIGPIPE, before)
+
+    assert signals == []
 
 
 @pytest.mark.parametrize("settings", [{}, {"pause_above": 100 * MIB}], ids=repr)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import signal
 import socket
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,7 +28,7 @@ from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.codec import encode as to_bytes
-from actorlib._wire.fd_passing import SegmentSharing
+from actorlib._wire.fd_passing import SegmentSharing, send_fd
 from actorlib._wire.messages import CALL, CALL_ACTOR_WITH, CALL_WITH, RESULT
 from actorlib._wire.serialization import decode, encode
 from actorlib.exceptions import ProtocolError
@@ -479,3 +480,19 @@ def test_encoded_when_a_segment_was_never_shown_here_then_the_frame_goes_without
     sent = cast("bytes", sharing.encode(frame))
 
     assert FrameDecoder().feed(sent) == [frame]
+
+
+def test_descriptor_when_the_other_side_is_gone_then_no_signal_comes() -> None:
+    # A program may have restored the default handler, which would end it.
+    signals: list[int] = []
+    before = signal.signal(signal.SIGPIPE, lambda number, _: signals.append(number))
+    here, there = socket.socketpair()
+    try:
+        there.close()
+        with pytest.raises(BrokenPipeError):
+            send_fd(here, b"\0", here.fileno())
+    finally:
+        here.close()
+        signal.signal(signal.SIGPIPE, before)
+
+    assert signals == []

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from actorlib.exceptions import Exit
 
 _DEFAULT = 0.95
+_UNREADABLE = 1.0
+"""Seconds until the next check if the memory in use cannot be read."""
 _log = logging.getLogger("actorlib")
 
 
@@ -76,7 +78,9 @@ class MemoryMonitor:
     def _check(self) -> None:
         usage = memory_usage(self._machine.host)
         if usage is None:
-            return  # the system does not report it
+            if self._machine.host.system == "linux":  # too many files are open for now
+                self._check_later(_UNREADABLE)
+            return
         if not is_over(usage, self._threshold):
             self._has_warned = False
             self._check_later(pause_before_next_check(usage, self._threshold))
@@ -89,9 +93,12 @@ class MemoryMonitor:
             and process.pid
             and not process.exited.done()
         }
-        sizes = self._loop.run_in_executor(
-            None, partial(private_sizes, self._machine.host, workers.keys())
-        )
+        read = partial(private_sizes, self._machine.host, workers.keys())
+        try:
+            sizes = self._loop.run_in_executor(None, read)
+        except RuntimeError:  # no thread can be started now
+            self._check_later(pause_before_next_check(usage, self._threshold))
+            return
         sizes.add_done_callback(partial(self._end_one, usage, workers))
 
     def _end_one(

@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
 from actorlib._base.import_path import import_path
+from actorlib._base.named_sockets import NO_SIGNAL
 from actorlib._loops.fork_copies import close_in_forks
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class MpsDaemon:
         Waits for the answer within a limit; see ``keeper``.
         """
         try:
-            self._sock.sendall(f"{request} {pid}\n".encode())
+            self._sock.sendall(f"{request} {pid}\n".encode(), NO_SIGNAL)
         except OSError:  # it has ended, or its buffer is full
             return
         answered = self._loop.create_future()

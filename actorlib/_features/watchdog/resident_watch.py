@@ -109,7 +109,11 @@ class ResidentWatch:
     def _ask(self, work: Callable[[], T], take: Callable[[T], None]) -> None:
         """Runs ``work`` in a thread, as it may take long; ``take`` gets the result."""
         loop = asyncio.get_running_loop()
-        self._asked = loop.run_in_executor(None, work)
+        try:
+            self._asked = loop.run_in_executor(None, work)
+        except RuntimeError:  # no thread can be started now
+            self._check_later()
+            return
         self._asked.add_done_callback(partial(self._take_answer, take))
 
     def _take_answer(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from collections import deque
+from functools import partial
 from itertools import cycle, islice
 from multiprocessing import JoinableQueue, TimeoutError  # noqa: A004  # Ray's name
 from typing import TYPE_CHECKING, Any, Self
 
 from actorlib.blocking._init import init, is_initialized
 from actorlib.blocking._verbs import cluster_resources, get, kill, remote, wait
-from actorlib.blocking.util.actor_pool import ActorPool
-from actorlib.exceptions import GetTimeoutError
+from actorlib.exceptions import ActorDiedError, TaskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -93,7 +95,9 @@ class AsyncResult:
         """
         if not self.ready():
             raise ValueError(f"{self!r} not ready")
-        return all(not ref.cancelled() and not ref.exception() for ref in self._refs)
+        return all(
+            not ref.cancelled() and ref.exception() is None for ref in self._refs
+        )
 
     def _call_back(self) -> None:
         callback, error_callback = self._callbacks
@@ -112,26 +116,59 @@ class AsyncResult:
 
 
 class _Results:
-    """Results of ``imap``: one chunk per process is under way."""
+    """Results of ``imap``: one chunk per process is under way.
+
+    Args:
+        run: Sends a chunk to the process at a place, or to a new process there.
+        chunks: The chunks, taken as processes become free.
+        places: The number of processes.
+        sent: Called when no further chunk will be sent.
+        is_ordered: Whether the results come in the order of the items.
+
+    Attributes:
+        is_sent: Whether no further chunk will be sent.
+    """
 
     def __init__(
         self,
-        workers: list[Any],
-        function: Callable[..., Any],
+        run: Callable[[list[_Call], int, bool], ObjectRef[list[Any]]],
         chunks: Iterator[list[_Call]],
+        places: int,
+        sent: Callable[[], None],
         *,
         is_ordered: bool,
     ) -> None:
-        pool = ActorPool(workers)
-        self._next_chunk = pool.get_next if is_ordered else pool.get_next_unordered
-        self._pool, self._function, self._chunks = pool, function, chunks
+        self._run = run
+        self._chunks = chunks
+        self._places = range(places)
+        self._sent = sent
+        self._is_ordered = is_ordered
+        self._running: dict[ObjectRef[list[Any]], int] = {}
         self._ready: Iterator[Any] = iter(())
-        for chunk in islice(chunks, len(workers)):
-            self._submit(chunk)
+        self._end: Exception = StopIteration()
+        self.is_sent = False
+        for place in self._places:
+            self._submit(place)
 
-    def _submit(self, chunk: list[_Call]) -> None:
-        function = self._function
-        self._pool.submit(lambda actor, chunk: actor.run.remote(function, chunk), chunk)
+    def submit_rest(self) -> None:
+        """Takes all items, and sends them to the processes."""
+        for place in cycle(self._places):
+            if self.is_sent:
+                break
+            self._submit(place)
+
+    def _submit(self, place: int, *, is_new: bool = False) -> None:
+        """Sends the next chunk to a process, if there is one."""
+        if self.is_sent:
+            return
+        try:
+            for chunk in islice(self._chunks, 1):
+                self._running[self._run(chunk, place, is_new)] = place
+                return
+        except Exception as error:  # noqa: BLE001  # raised behind the results before it
+            self._end = error
+        self.is_sent = True
+        self._sent()
 
     def __iter__(self) -> Self:
         return self
@@ -152,16 +189,22 @@ class _Results:
         """
         for result in self._ready:
             return result
-        if not self._pool.has_next():
-            raise StopIteration
-        try:
-            chunk = self._next_chunk(timeout)
-        except GetTimeoutError as error:
-            raise TimeoutError from error
-        finally:
-            if self._pool.has_free():
-                for following in islice(self._chunks, 1):
-                    self._submit(following)
+        if not self._running:
+            end, self._end = self._end, StopIteration()
+            raise end
+        refs = [next(iter(self._running))]
+        if not (self._is_ordered or refs[0].done()):
+            refs = [*self._running]
+        ready, _ = wait(refs, timeout=timeout)
+        if not ready:
+            raise TimeoutError
+        (ref,) = ready
+        error = None if ref.cancelled() else ref.exception()
+        has_died = isinstance(error, ActorDiedError) and not isinstance(
+            error, TaskError
+        )
+        self._submit(self._running.pop(ref), is_new=has_died)
+        chunk: list[Any] = get(ref)
         self._ready = iter(chunk)
         return self.next(timeout)
 
@@ -205,7 +248,7 @@ class Pool:
             raise ValueError("Processes in the pool must be >0.")
         if not is_initialized():
             init(ray_address)
-        count = processes or max(1, int(cluster_resources()["CPU"]))
+        count = processes or max(1, int(cluster_resources().get("CPU", 0)))
         self._class: Any = PoolActor.options(**(ray_remote_args or {}))  # type: ignore[attr-defined]
         self._initializer = initializer, tuple(initargs or ())
         self._limit = maxtasksperchild
@@ -213,7 +256,9 @@ class Pool:
         self._places = cycle(range(count))
         self._chunk_counts = [0] * count
         self._is_closed = False
-        self._ends: list[ObjectRef[Any]] = []
+        self._iterations: weakref.WeakSet[_Results] = weakref.WeakSet()
+        # The processes that end behind their work, each with the ref of its end.
+        self._ending: deque[tuple[ObjectRef[Any], Any]] = deque()
 
     def apply(
         self,
@@ -234,7 +279,8 @@ class Pool:
     ) -> AsyncResult:
         """Calls a function in one of the processes."""
         self._check_running()
-        ref = self._run(func, [(tuple(args), dict(kwargs or {}))])
+        call = tuple(args), dict(kwargs or {})
+        ref = self._run(func, [call], next(self._places))
         return AsyncResult([ref], callback, error_callback, is_single=True)
 
     def map(
@@ -299,27 +345,38 @@ class Pool:
         return self._iterate(func, iterable, chunksize, is_ordered=False)
 
     def close(self) -> None:
-        """Refuses further work; the processes end after their work."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._ends += [each.__ray_terminate__.remote() for each in self._workers]
+        """Refuses further work; the processes end after their work.
+
+        That includes the items of an iteration that was begun by ``imap``.
+        """
+        self._is_closed = True
+        self._end_workers()
 
     def terminate(self) -> None:
         """Ends the processes at once."""
         self._is_closed = True
-        for worker in self._workers:
+        for results in self._iterations:
+            results.is_sent = True
+        self._end_workers()
+        for _, worker in self._ending:
             kill(worker)
 
     def join(self) -> None:
         """Waits until the processes of a closed pool have ended.
+
+        It takes the remaining items of iterations that were begun by ``imap``.
 
         Raises:
             ValueError: The pool is not closed.
         """
         if not self._is_closed:
             raise ValueError("Pool is still running")
-        if self._ends:
-            wait(self._ends, num_returns=len(self._ends))
+        for results in [*self._iterations]:
+            results.submit_rest()
+        self._end_workers()
+        ends = [end for end, _ in self._ending]
+        if ends:
+            wait(ends, num_returns=len(ends))
 
     def __enter__(self) -> Self:
         self._check_running()
@@ -340,15 +397,33 @@ class Pool:
     def _start_worker(self) -> Any:
         return self._class.remote(*self._initializer)
 
+    def _end_workers(self) -> None:
+        """Ends the processes of a closed pool, once all work was sent to them."""
+        if self._is_closed and all(each.is_sent for each in self._iterations):
+            workers, self._workers = self._workers, []
+            for worker in workers:
+                self._end_worker(worker)
+
+    def _end_worker(self, worker: Any) -> None:
+        while self._ending and self._ending[0][0].done():
+            self._ending.popleft()
+        self._ending.append((worker.__ray_terminate__.remote(), worker))
+
     def _run(
-        self, function: Callable[..., Any], chunk: list[_Call]
+        self,
+        function: Callable[..., Any],
+        chunk: list[_Call],
+        place: int,
+        is_new: bool = False,  # noqa: FBT001, FBT002  # private
     ) -> ObjectRef[list[Any]]:
-        place = next(self._places)
+        if is_new:
+            self._workers[place] = self._start_worker()
+            self._chunk_counts[place] = 0
         worker = self._workers[place]
         ref: ObjectRef[list[Any]] = worker.run.remote(function, chunk)
         self._chunk_counts[place] += 1
         if self._chunk_counts[place] == self._limit:
-            self._ends.append(worker.__ray_terminate__.remote())
+            self._end_worker(worker)
             self._workers[place] = self._start_worker()
             self._chunk_counts[place] = 0
         return ref
@@ -364,7 +439,8 @@ class Pool:
         self._check_running()
         # As in multiprocessing: four chunks per process.
         size = chunksize or -(-len(calls) // (4 * len(self._workers)))
-        refs = [self._run(function, chunk) for chunk in _chunks(calls, size)]
+        chunks = _chunks(calls, size)
+        refs = [self._run(function, chunk, next(self._places)) for chunk in chunks]
         return AsyncResult(refs, callback, error_callback)
 
     def _iterate(
@@ -376,9 +452,18 @@ class Pool:
         is_ordered: bool,
     ) -> Iterator[Any]:
         self._check_running()
+        if chunksize < 1:
+            raise ValueError(f"chunksize takes 1 or more, not {chunksize}")
         calls: Iterator[_Call] = (((item,), {}) for item in iterable)
-        chunks = _chunks(calls, chunksize)
-        return _Results(self._workers, function, chunks, is_ordered=is_ordered)
+        results = _Results(
+            partial(self._run, function),
+            _chunks(calls, chunksize),
+            len(self._workers),
+            self._end_workers,
+            is_ordered=is_ordered,
+        )
+        self._iterations.add(results)
+        return results
 
 
 def _chunks(calls: Iterable[_Call], size: int) -> Iterator[list[_Call]]:

@@ -284,6 +284,6 @@ def explain(
 
     Raises:
         RuntimeNotStartedError: No runtime is running, or this is code of an actor.
-        ValueError: It is not one of these.
+        TypeError: It is not one of these.
     """
     return SCRIPT.read(lambda runtime: runtime.explain(actor))
