@@ -306,7 +306,11 @@ async def attach(name: str, namespace: str | None) -> AttachedEngine:
     except asyncio.CancelledError:
         connecting.add_done_callback(_drop)
         raise
-    return AttachedEngine(connection, name, namespace)
+    try:
+        return AttachedEngine(connection, name, namespace)
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _drop(connecting: asyncio.Future[Connection]) -> None:

@@ -20,6 +20,7 @@ from actorlib._loops.fork_copies import close_in_forks
 from actorlib._options.kinds import GPU, KINDS, UNITS
 from actorlib._options.resources import CPU, MEMORY, Resources, bytes_of
 from actorlib._options.runtime_env import variables_of
+from actorlib._owner.teardown import tear_down
 from actorlib._scheduler.catalogue import type_names
 from actorlib.accelerators import (
     Host,
@@ -322,9 +323,7 @@ class LocalNode:
         wait, remove_rest = self._launcher.abandon(), self.enforcement.abandon()
 
         def wait_for_all() -> None:
-            wait()
-            remove_rest()
-            self._release_devices()
+            tear_down(self, wait, remove_rest, self._release_devices)
 
         return wait_for_all
 

@@ -13,7 +13,7 @@ import inspect
 import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -99,9 +99,10 @@ class _BaseHost:
         """Calls the clean-up methods of the user's class; Ray calls it at the end."""
         cls = type(self._instance)
         close = hooks_of(cls).close_of(self._instance)
-        for clean_up in (close, getattr(cls, "__ray_shutdown__", None)):
-            if clean_up is not None:
-                clean_up(self._instance)
+        with ExitStack() as steps:  # the last one first, each even if another raises
+            for clean_up in (getattr(cls, "__ray_shutdown__", None), close):
+                if clean_up is not None:
+                    steps.callback(clean_up, self._instance)
 
     # See ``runtime_context.CallLookup``.
 

@@ -270,6 +270,17 @@ class LastWorkers:
         self.seen = self._held()
 
 
+def node_of(claims: DeviceClaims, launcher: LastWorkers) -> LocalNode:
+    return LocalNode(
+        RecordedHost(),
+        Inventory(),
+        Resources.of({}),
+        cast("Any", launcher),
+        claims,
+        enforcement_of("auto", {}),
+    )
+
+
 @pytest.mark.parametrize("loop", ["open", "closed"])
 async def test_claims_when_a_runtime_ends_then_they_outlive_its_workers(
     tmp_path: Path, loop: str
@@ -278,14 +289,7 @@ async def test_claims_when_a_runtime_ends_then_they_outlive_its_workers(
     ours = claims_among(names)
     ours.claim([gpu(0, uuid="GPU-0")])
     launcher = LastWorkers(lambda: [n for n in names.held() if "GPU-0" in n])
-    node = LocalNode(
-        RecordedHost(),
-        Inventory(),
-        Resources.of({}),
-        cast("Any", launcher),
-        ours,
-        enforcement_of("auto", {}),
-    )
+    node = node_of(ours, launcher)
     if loop == "open":
         await node.aclose()
     else:
@@ -293,6 +297,22 @@ async def test_claims_when_a_runtime_ends_then_they_outlive_its_workers(
 
     assert launcher.seen == [f"nvidia/GPU-0/{os.getpid()}"]
     assert not list(names.held())
+
+
+async def test_claims_when_the_end_of_workers_cannot_be_waited_for_then_released(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> list[str]:
+        raise OSError("busy")
+
+    names = LockedFiles(tmp_path / "names")
+    ours = claims_among(names)
+    ours.claim([gpu(0, uuid="GPU-0")])
+
+    node_of(ours, LastWorkers(fail)).abandon()()
+
+    assert not list(names.held())
+    assert "busy" in caplog.text
 
 
 # Runtimes.

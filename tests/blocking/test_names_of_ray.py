@@ -245,6 +245,8 @@ def test_queue_when_shut_down_then_it_has_no_actor(ray: Any) -> None:
 def test_group_when_removed_then_ready_raises_what_ray_raises(ray: Any) -> None:
     group = ray.util.placement_group([{"CPU": 1}])
     ray.get(group.ready())
+    with pytest.raises(ValueError, match="timeout_seconds takes a finite number"):
+        group.wait(-1)
     table = ray.util.placement_group_table(group)
     assert table["stats"]["scheduling_state"] == "FINISHED"
 

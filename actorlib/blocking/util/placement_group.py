@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import actorlib
 from actorlib._api import placement_group as awaited
+from actorlib._base.validation import check_seconds
 from actorlib._options.group_spec import PACK, spec_of
 from actorlib._script_runtime import SCRIPT
 from actorlib.exceptions import GetTimeoutError
@@ -39,9 +40,12 @@ class PlacementGroup(actorlib.PlacementGroup):
             Whether they are reserved.
 
         Raises:
+            TypeError: ``timeout_seconds`` is not a number.
+            ValueError: It is negative or not finite.
             PlacementGroupUnschedulableError: They cannot be reserved.
             PlacementGroupRemovedError: The group was removed.
         """
+        check_seconds("timeout_seconds", timeout_seconds)
         ref = self.ready()
         try:
             ref.get(timeout_seconds)
