@@ -501,7 +501,7 @@ def _dual_class(cls: type[BaseException]) -> type[TaskError]:
 
     def reduce(self: TaskError) -> tuple[object, ...]:
         summary = f"{cls.__name__}: {self}"
-        parts = self.cause and exception_parts(self.cause)
+        parts = None if self.cause is None else exception_parts(self.cause)
         return _task_error_of, (parts, summary, self.traceback_str, self.where)
 
     return type(
