@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -325,6 +326,24 @@ async def test_version_when_given_then_it_takes_the_place_of_the_code(
         assert await two.map([1], **options) == [expected]
     assert await two.map([1], cache=runs, version="b") == [3]
     assert {"a", "1", "b"} < {row.version for row in list_entries(runs)}
+
+
+DEFERRED = """
+def scale(x: Missing, factor: int = 2) -> Later:
+    return factor * x
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="evaluates annotations at once")
+async def test_map_when_annotations_cannot_be_evaluated_then_as_any_other(
+    runs: Path,
+) -> None:
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(compile(DEFERRED, "<deferred>", "exec", dont_inherit=True), names)
+    function: Any = actorlib.remote(num_cpus=0)(names["scale"])
+
+    for _ in range(2):
+        assert await function.map([1, 2], cache=runs) == [2, 4]
 
 
 async def test_number_of_loaded_results_when_a_map_ends_then_it_is_logged_once(

@@ -217,6 +217,14 @@ async def test_an_actor_made_while_the_runtime_ends_is_refused() -> None:
         assert isinstance(await raised(waits), ActorDiedError)
 
 
+async def test_handle_when_the_runtime_ends_in_its_block_then_the_error_stays() -> None:
+    async with running() as runtime:
+        with pytest.raises(LookupError):  # noqa: PT012  # it is about the block
+            async with Counter.remote():
+                await runtime.shutdown()
+                raise LookupError
+
+
 async def test_handles_dropped_after_the_end_of_their_runtime_are_no_trouble() -> None:
     async with running():
         old = [Counter.remote() for _ in range(3)]

@@ -373,6 +373,29 @@ async def test_map_of_a_method_when_a_call_fails_then_behind_those_before_it(
     assert await actor.add.remote(1) == 2
 
 
+@pytest.mark.parametrize("chunksize", [1, 2])
+async def test_map_of_a_method_when_asynchronous_items_fail_then_behind_those_before(
+    chunksize: int,
+) -> None:
+    async def values(*, are_over: bool) -> AsyncIterator[Any]:
+        yield 1
+        yield 2
+        if are_over:
+            raise ArithmeticError
+        yield (n for n in "")  # cannot be sent
+        yield 3
+
+    actor = new_actor("serial")
+    for are_over, kind in ((True, ArithmeticError), (False, SerializationError)):
+        batch = actor.add.map(values(are_over=are_over), chunksize=chunksize)
+        async with in_time():
+            for _ in range(2):
+                results: Any = aiter(batch)
+                assert [await anext(results) for _ in range(2)] == [2, 3]
+                assert isinstance(await raised(anext(results)), kind)
+            assert isinstance(await raised(batch), kind)
+
+
 @ALL
 @pytest.mark.parametrize("chunksize", [1, 3, "auto"])
 async def test_map_when_errors_are_returned_then_in_their_places(
@@ -415,6 +438,23 @@ async def test_map_when_awaited_and_one_fails_then_the_others_are_not_waited_for
         with pytest.raises(ArithmeticError, match="b"):
             await waiting
     await gate.open.remote("a")
+
+
+async def test_map_when_interrupted_while_it_makes_a_call_then_the_others_go_on() -> (
+    None
+):
+    def call(value: int) -> Any:
+        if value == 2:
+            raise KeyboardInterrupt
+        return FUNCTIONS["add"].remote(value)
+
+    options: Any = {"ordered": True, "backpressure_size": 1}
+    results = actorlib.map_unordered(call, [1, 2, 3], **options)
+    async with in_time():
+        assert await anext(results) == 2
+        with pytest.raises(KeyboardInterrupt):
+            await anext(results)
+        assert await results == [4]
 
 
 # Progress.

@@ -34,7 +34,11 @@ from actorlib._futures.object_ref import ObjectRef
 from actorlib._futures.stream_reader import ObjectRefGenerator
 from actorlib._options.callee import BoundMethod
 from actorlib._options.interface import BUILT_IN, TERMINATE
-from actorlib.exceptions import PendingCallsLimitExceeded, UnknownOptionError
+from actorlib.exceptions import (
+    ActorHandleNotFoundError,
+    PendingCallsLimitExceeded,
+    UnknownOptionError,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -442,6 +446,13 @@ def bound_method(pin: HandlePin, method: Method) -> BoundMethod:
     return BoundMethod(pin.actor_id, pin.interface, pin.name, method)
 
 
+def without_limit(method: ActorMethod[P, R]) -> ActorMethod[P, R]:
+    """Returns a method whose calls ``max_pending_calls`` does not refuse."""
+    if isinstance(method, _LimitedMethod):
+        return ActorMethod(method._pin, method._callee)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    return method
+
+
 def gives_one_result(method: ActorMethod[..., Any]) -> bool:
     """Whether a call of a method returns one ref, so that ``map`` can call it."""
     callee = method._callee  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
@@ -702,7 +713,8 @@ class ActorHandle(Generic[T]):
         pin = self.__pin
         if kind is None:
             await pin.engine.end(pin.actor_id)
-        else:
+            return
+        with suppress(ActorHandleNotFoundError):  # the error of the block counts
             await pin.engine.kill(pin.actor_id)
 
     def __dir__(self) -> list[str]:

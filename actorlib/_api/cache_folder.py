@@ -97,7 +97,9 @@ def read_entry(path: Path) -> Any:
     try:
         return pickle.loads(pickled)
     except Exception as error:  # noqa: BLE001  # of the user's classes
-        return _unreadable(path, f"cannot be loaded ({type(error).__name__}: {error})")
+        from actorlib._wire.serialization import one_line  # noqa: PLC0415  # few fail
+
+        return _unreadable(path, f"cannot be loaded ({one_line(error)})")
 
 
 def _unreadable(path: Path, what: str) -> Any:
@@ -222,9 +224,16 @@ def _versions_of(folder: Path, function: str | None) -> Iterator[Path]:
 def _folders_in(folder: Path) -> list[Path]:
     return sorted(
         Path(entry.path)
-        for entry in os.scandir(folder)
+        for entry in _scanned(folder)
         if entry.is_dir(follow_symlinks=False)
     )
+
+
+def _scanned(folder: Path) -> list[os.DirEntry[str]]:
+    """Lists a folder; it is empty if another program has removed it meanwhile."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        return list(entries)
+    return []
 
 
 def _entries_in(version: Path, before: float | None) -> dict[Path, os.stat_result]:
@@ -245,7 +254,7 @@ def _abandoned_files_in(version: Path) -> list[Path]:
 
 def _files_in(folder: Path, name: re.Pattern[str]) -> dict[Path, os.stat_result]:
     files: dict[Path, os.stat_result] = {}
-    for entry in os.scandir(folder):
+    for entry in _scanned(folder):
         if name.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
             with suppress(FileNotFoundError):  # another program has removed it
                 files[Path(entry.path)] = entry.stat(follow_symlinks=False)

@@ -14,6 +14,7 @@ import struct
 import sys
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from enum import Enum
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import PurePath
 from types import CodeType, FunctionType
@@ -190,9 +191,10 @@ def _container(value: Any, kind: type[Any], above: tuple[int, ...]) -> bytes:
     above = (*above, id(value))
     has_fields_alone = _BUILT_IN.isdisjoint(kind.__mro__)
     if has_fields_alone and dataclasses.is_dataclass(cast("object", kind)):
-        return _members("dataclass", kind, _fields(value), above)
+        return _members("dataclass", kind, _fields(value, kind), above)
     names: Iterable[str] | None = getattr(kind, "_fields", None)
     if names is not None and tuple in kind.__mro__:
+        _check_attributes(value, kind, names)
         return _members("named tuple", kind, zip(names, value, strict=True), above)
     if kind is tuple or kind is list:
         items = (_placed(each, f"[{i}]", above) for i, each in enumerate(value))
@@ -201,21 +203,41 @@ def _container(value: Any, kind: type[Any], above: tuple[int, ...]) -> bytes:
         members = sorted(_placed(each, "{...}", above) for each in value)
         return _digest(kind.__name__, *members)
     if kind is dict:
-        pairs = (
-            _placed(key, "{...}", above) + _placed(each, f"[{key!r}]", above)
-            for key, each in value.items()
-        )
+        pairs = (_pair(key, each, above) for key, each in value.items())
         return _digest("dict", *sorted(pairs))
     raise NoKeyError(value)
 
 
-def _fields(value: Any) -> Iterator[tuple[str, object]]:
+def _pair(key: object, value: object, above: tuple[int, ...]) -> bytes:
+    digest = _placed(key, "{...}", above)
+    try:
+        return digest + _value(value, above)
+    except NoKeyError as error:  # only now: a repr takes long, and may raise
+        error.place = f"[{key!r}]{error.place}"
+        raise
+
+
+def _fields(value: Any, kind: type[Any]) -> Iterator[tuple[str, object]]:
     for field in dataclasses.fields(value):
         try:
             yield field.name, getattr(value, field.name)
         except AttributeError:
             reason = f"has no value for its field {field.name}"
             raise NoKeyError(value, reason) from None
+    if "__dataclass_fields__" not in vars(kind):
+        names = [field.name for field in dataclasses.fields(value)]
+        _check_attributes(value, kind, names)
+
+
+def _check_attributes(value: Any, kind: type[Any], fields: Iterable[str]) -> None:
+    """Refuses other attributes than fields, of a class that inherits its fields.
+
+    Such attributes need not follow from the fields, so two values that differ could
+    have the same key.
+    """
+    for name in sorted(getattr(value, "__dict__", {}).keys() - set(fields)):
+        if not isinstance(getattr(kind, name, None), cached_property):
+            raise NoKeyError(value, f"has the attribute {name}, which is not a field")
 
 
 def _members(

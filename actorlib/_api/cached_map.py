@@ -8,7 +8,6 @@ waits for the file; a small result takes 0.1 to 1 ms.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import sys
 import threading
@@ -21,6 +20,7 @@ from actorlib._api.cache_key import KINDS, NoKeyError, code_version, entry_key
 from actorlib._api.results import Raised
 from actorlib._base.validation import wrong_type
 from actorlib._loops.loop_thread import add_done_callback
+from actorlib._options.interface import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,7 +74,7 @@ class MapCache:
         self.progress: Progress | None = None
         self._name = _qualified_name(function)
         self._version = _version_of(function, self._name, version)
-        self._signature = inspect.signature(function)
+        self._signature = signature_of(function)
         self._folder = open_cache(folder, self._name, self._version)
         self._loaded = self._called = 0
         # Reentrant: pickling a result may run the user's code.
@@ -131,11 +131,10 @@ class MapCache:
         number = first + len(entries)
         entries.append(None)
         try:
-            key = self._key_of(args, number)
+            path = self._folder / f"{self._key_of(args, number)}.pickle"
+            value = read_entry(path)
         except Exception as error:  # noqa: BLE001  # of the user's values
             return error
-        path = self._folder / f"{key}.pickle"
-        value = read_entry(path)
         if value is MISSING:
             self._called += 1
             entry = entries[-1] = _Entry(path)
@@ -207,19 +206,20 @@ class MapCache:
 
     def _warn(self, error: Exception) -> None:
         if not self._has_warned:
+            from actorlib._wire.serialization import one_line  # noqa: PLC0415  # few fail
+
             self._has_warned = True
             _log.warning(
-                "a result of %s cannot be kept in %s (%s: %s); further ones of this "
-                "map are not reported",
+                "a result of %s cannot be kept in %s (%s); further ones of this map "
+                "are not reported",
                 self._name,
                 self._folder,
-                type(error).__name__,
-                error,
+                one_line(error),
             )
 
 
 def _qualified_name(function: FunctionType) -> str:
-    """Returns the name by which a function is found in the next run, too.
+    """Returns the name by which a function is known in the next run, too.
 
     The module of a script is the name of its file.
     """

@@ -105,14 +105,19 @@ class MapResult(MapResults[R_co]):
     def _add_ready(self, outcomes: list[Any]) -> None:
         self._kept += outcomes
 
+    @property
+    def _makes_calls_later(self) -> bool:
+        """Whether calls are made while results are taken, and not by ``map()``."""
+        return self._options.chunksize is None or self._values.is_async
+
     def _refuse(self, call: MapCall, error: Exception) -> None:
-        if self._options.chunksize is None:
+        if self._makes_calls_later:
             super()._refuse(call, error)
         else:
             raise error
 
     def _refuse_values(self, error: Exception) -> None:
-        if self._options.chunksize is None:
+        if self._makes_calls_later:
             super()._refuse_values(error)
         else:
             raise error

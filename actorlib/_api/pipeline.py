@@ -377,9 +377,10 @@ class MapResults(Results[T_co]):
             self._maker.make(call, args)
         except Exception as error:  # noqa: BLE001  # the user's function, or arguments that cannot be sent
             self._refuse(call, error)
-        # Encoding large items takes long here, and no time of the worker.
-        call.seconds = time.perf_counter() - begun
-        self._calls.begin(call)
+        finally:  # after Ctrl-C as well, or results would be waited for in vain
+            # Encoding large items takes long here, and no time of the worker.
+            call.seconds = time.perf_counter() - begun
+            self._calls.begin(call)
 
     def _refuse(self, call: MapCall, error: Exception) -> None:
         """Sets an error for all items of a call that was not made."""

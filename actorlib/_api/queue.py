@@ -108,8 +108,9 @@ class QueueRef(ObjectRef[R]):
     def result(self) -> R:
         """Returns the item, which is decoded the first time."""
         super().result()
-        if self._items is not None:
-            self._load(self._items)
+        items = self._items  # another thread may take them, too
+        if items is not None:
+            self._load(items)
         if self._error is not None:
             raise self._error
         return cast("R", self._value)

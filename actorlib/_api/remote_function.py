@@ -231,13 +231,13 @@ class RemoteFunction(Generic[P, R]):
                 does not exist, it is created, only for this user. Its files are
                 pickles, which can run code when they are loaded: do not use a folder
                 that other users can write to. Default: None, which keeps nothing.
-            version: A text or a number that belongs to the key of each result, besides
-                the name of the function and its arguments: change it when results
-                change. Default: None, for a digest of the function's compiled code and
-                of the variables of the function around it. This does not notice changed
-                globals and functions that it calls, other versions of libraries, and
-                changed data on disk; another minor version of Python makes all calls
-                again.
+            version: A text or a whole number that belongs to the key of each result,
+                besides the name of the function and its arguments: change it when
+                results change. Default: None, for a digest of the function's compiled
+                code and of the variables of the function around it. This does not
+                notice changed globals and functions that it calls, other versions of
+                libraries, and changed data on disk; another minor version of Python
+                makes all calls again.
 
         Returns:
             An iterator for ``async for``, or, in plain methods of actors, for ``for``;

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from actorlib._api.replica_scaling import ScalingLimits
     from actorlib._api.replica_set import Replica, ReplicaSet
 
+_MISSING = ReplicaLoad(pending=0, wait=0.0, accepts=False, starts=True)
+"""The load of a replica that could not be made yet."""
+
 
 class Autoscaler:
     """Keeps the number of replicas that their calls need.
@@ -79,6 +82,9 @@ class Autoscaler:
         if not replicas.changing.locked():
             now, staying = replicas.loop.time(), replicas.staying
             loads = [self._load_of(each, now) for each in staying]
+            # Those that are tried again later count as well, or they would be made
+            # even when no call needs them any longer.
+            loads += [_MISSING] * (replicas.wanted - max(len(staying), limits.least))
             was_starting = self._is_starting
             self._is_starting = any(load.starts for load in loads)
             if was_starting and not self._is_starting:
@@ -88,10 +94,10 @@ class Autoscaler:
             has_calls = any(load.pending or load.starts for load in loads)
             concurrency = concurrency_of(replicas.actor_class)
             count, after = self._scaler.decide(now, loads, concurrency)
-            if count < len(staying):
+            if count < len(loads):
                 for end in replicas.shrink(count):
                     end.add_done_callback(mark_seen)
-            elif count > len(staying) >= replicas.wanted:
+            elif count > len(loads) >= replicas.wanted:
                 self._grow(count)
         # A call of another thread may be on its way: one more look without a call.
         if has_calls or self._had_calls:
@@ -116,15 +122,23 @@ class Autoscaler:
     def _grow(self, count: int) -> None:
         replicas = self._replicas
         for number in range(replicas.wanted + 1, count + 1):
-            interface, options = interface_and_options(replicas.actor_class)
-            name = interface.class_name
-            reason = replicas.engine.shortage(name, with_context(name, options))
+            reason = self._shortage()
             if reason:
                 self._report(reason)
                 return
             replicas.try_to_grow(number)
             self._is_starting = True  # it may be ready at the next look
         self._has_reported = False
+
+    def _shortage(self) -> str:
+        """Explains why no further replica can be placed now; empty if one can."""
+        interface, options = interface_and_options(self._replicas.actor_class)
+        name = interface.class_name
+        try:
+            options = with_context(name, options)
+        except (OSError, ValueError) as error:  # its folder was removed, for example
+            return str(error)
+        return self._replicas.engine.shortage(name, options)
 
     def _report(self, reason: str) -> None:
         """Logs why there is no further replica, once until there is one again."""

@@ -57,7 +57,7 @@ class ReplicaRouter:
         self._turn = 0
         self._rate = CallRate()
         self._keys = KeyTable()
-        self._keys_lock = threading.Lock()
+        self._lock = threading.Lock()
         self.move: Callable[[], ActorId | None] = weakly(self._choose_again)
         self._move_key: Callable[[bytes], ActorId | None] = weakly(
             self._choose_key_again
@@ -146,7 +146,7 @@ class ReplicaRouter:
         if accepting:
             present = [*(each for each in starting if each.calls), *accepting]
         offers = accepting or present
-        with self._keys_lock:
+        with self._lock:
             slot = self._keys.choose(
                 digest, {each.slot for each in present}, [each.slot for each in offers]
             )
@@ -188,11 +188,14 @@ class ReplicaRouter:
     def _sample(self) -> None:
         now = self._set.loop.time()
         if now >= self._rate.due:
-            self._rate.sample(now, self._set.ended_calls)
+            ended = self._set.ended_calls
+            with self._lock:
+                self._rate.sample(now, ended)
 
     def _overloaded(self, fault: str, calls: int) -> OverloadedError:
-        now = self._set.loop.time()
-        seconds = self._rate.time_for(calls, now, self._set.ended_calls)
+        now, ended = self._set.loop.time(), self._set.ended_calls
+        with self._lock:
+            seconds = self._rate.time_for(calls, now, ended)
         return OverloadedError(
             f"{fault}: call again in about {seconds:.2g} s, or allow more calls or "
             "replicas",

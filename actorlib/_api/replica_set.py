@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -18,6 +19,7 @@ from actorlib._api.actor_handle import pin_of
 from actorlib._api.decorators import create_in_slot, interface_and_options
 from actorlib._api.replica_scaling import WaitMeter, pause_before
 from actorlib._core.engine import find_engine
+from actorlib.exceptions import ActorHandleNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -126,7 +128,7 @@ class ReplicaSet:
     @property
     def ended_calls(self) -> int:
         """The number of calls that have ended in all replicas so far."""
-        replicas = self.replicas
+        replicas = list(self.replicas)  # the loop changes it while another thread reads
         backlogs = self.engine.backlogs([each.id for each in replicas])
         calls = zip(replicas, backlogs, strict=True)
         ended = sum(max(0, each.calls - backlog) for each, backlog in calls)
@@ -178,7 +180,8 @@ class ReplicaSet:
         try:
             self.grow(n)
         except Exception as error:  # noqa: BLE001  # the class or an argument can no longer be sent
-            self.last_death = error
+            # Its frames refer to this object, which would live on in the cycle.
+            self.last_death = error.with_traceback(None)
             self._failures += 1
             self.plan_to_grow()
 
@@ -231,7 +234,12 @@ class ReplicaSet:
         """Changes the number of replicas, and waits for the change."""
         async with self.changing:
             self.check_open()
-            new = self.grow(n)
+            before = self.wanted
+            try:
+                new = self.grow(n)
+            except BaseException:
+                self.shrink(before)  # to as many as before: new ones leave first
+                raise
             leaving = self.shrink(n)
         await all_done(leaving)
         await all_ready(new)
@@ -268,9 +276,12 @@ class ReplicaSet:
         async with self.changing:
             self.check_open()
             before = self.actor_class, self._args, self._kwargs
-            self.actor_class = actor_class
-            self._args = self._args if args is None else tuple(args)
-            self._kwargs = self._kwargs if kwargs is None else dict(kwargs)
+            # Together: if one of them is wrong, nothing has changed.
+            self.actor_class, self._args, self._kwargs = (
+                actor_class,
+                self._args if args is None else tuple(args),
+                self._kwargs if kwargs is None else dict(kwargs),
+            )
             try:
                 for old in self.staying:
                     await self._replace_one(old, surge=surge)
@@ -282,7 +293,7 @@ class ReplicaSet:
 
     async def _replace_one(self, old: Replica, *, surge: bool) -> None:
         if old not in self.replicas:
-            return  # it has died and was replaced
+            return  # it has died, and is replaced at the end
         if surge:
             await self._make_ready(old.slot)
         await all_done(self.leave([old]))
@@ -305,7 +316,7 @@ class ReplicaSet:
         """Has replicas end after their calls; returns the futures of their ends."""
         for each in leaving:
             self._stop_routing(each)
-        return [self.engine.end(each.id) for each in leaving]
+        return _ends_of(leaving, self.engine.end)
 
     async def kill_all(self) -> None:
         """Ends all of them at once."""
@@ -313,7 +324,7 @@ class ReplicaSet:
         replicas = list(self.replicas)
         for each in replicas:
             self._stop_routing(each)
-        await all_done([self.engine.kill(each.id) for each in replicas])
+        await all_done(_ends_of(replicas, self.engine.kill))
 
     def close(self) -> None:
         """Makes no more replicas."""
@@ -340,6 +351,18 @@ class ReplicaSet:
 
     def _route_to(self, replicas: list[Replica]) -> None:
         self.routed = replicas, [each.id for each in replicas]
+
+
+def _ends_of(
+    replicas: Sequence[Replica],
+    end: Callable[[ActorId], asyncio.Future[None]],
+) -> list[asyncio.Future[None]]:
+    """Ends replicas; returns the futures of their ends."""
+    ends: list[asyncio.Future[None]] = []
+    for each in replicas:
+        with suppress(ActorHandleNotFoundError):  # the end of the runtime ends it
+            ends.append(end(each.id))
+    return ends
 
 
 async def all_ready(replicas: Sequence[Replica]) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from actorlib._api.actor_handle import no_such_method
 from actorlib._api.decorators import ActorClass, interface_and_options
 from actorlib._api.replica_autoscaler import Autoscaler
-from actorlib._api.replica_health import HealthCheck, watch_health
+from actorlib._api.replica_health import HealthCheck, check_health_method, watch_health
 from actorlib._api.replica_router import ReplicaRouter
 from actorlib._api.replica_scaling import scaling_limits
 from actorlib._api.replica_set import ReplicaSet, all_done, all_ready
@@ -167,9 +168,7 @@ class Replicas(Generic[T]):
         interval = checked_duration("health_interval", health_interval)
         timeout = checked_duration("health_timeout", health_timeout)
         if health is not None:
-            if health not in self._interface.methods:
-                raise ValueError(f"health: {no_such_method(self._interface, health)}")
-            self._interface.methods[health].check(0, {})
+            check_health_method(self._interface, health)
         engine = current_engine()
         engine.loads(())  # other engines refuse it
         self._set = ReplicaSet(engine, checked, args, kwargs or {})
@@ -178,13 +177,16 @@ class Replicas(Generic[T]):
         if limits is not None:
             n = limits.least
             self._autoscaler = Autoscaler(self._set, limits)
+        self._health = health
         self._router = ReplicaRouter(self._set, max_pending, health)
         self._set.grow(n or 0)
         if health is not None:
             check = HealthCheck(health, interval, timeout)
             watch = watch_health(weakref.ref(self._set), check)
             self._checks = asyncio.get_running_loop().create_task(watch)
-            weakref.finalize(self, self._checks.cancel).atexit = False
+            # Any thread may drop the last reference, even after the end of the loop.
+            cancel = partial(_cancel, self._checks)
+            weakref.finalize(self, engine.later, cancel).atexit = False
 
     # Calls.
 
@@ -206,7 +208,7 @@ class Replicas(Generic[T]):
             ActorDiedError: The constructor of one raised, or it ended before that.
             ActorUnschedulableError: They ask for more than this machine can ever grant.
         """
-        yield from all_ready(self._set.replicas).__await__()
+        yield from all_ready(self._set.staying).__await__()
         return self
 
     async def scale(self, n: int) -> None:
@@ -250,8 +252,9 @@ class Replicas(Generic[T]):
         meanwhile. If a new one cannot be made, the remaining old ones stay.
 
         Args:
-            actor_class: The class of the new ones, with the same methods or more.
-                Default: None, for the same.
+            actor_class: The class of the new ones, with the same methods or more; only
+                those of the first class can be called here. Default: None, for the
+                same.
             args: Positional arguments of the new ones. Default: None, for the same.
             kwargs: Keyword arguments of the new ones. Default: None, for the same.
             surge: If False, each old one ends before its successor is made: no more
@@ -259,7 +262,7 @@ class Replicas(Generic[T]):
                 True.
 
         Raises:
-            TypeError: It is not an actor class.
+            TypeError: It is not an actor class, or its health check needs arguments.
             ValueError: The new class lacks methods of the old one.
             RuntimeError: The replicas were closed.
             ActorDiedError: A new one could not be made.
@@ -336,13 +339,19 @@ class Replicas(Generic[T]):
 
     def _checked_successor(self, actor_class: object) -> ActorClass[..., Any]:
         new_class = _checked_class(actor_class)
-        methods = interface_and_options(new_class)[0].methods
-        if missing := sorted(self._interface.methods.keys() - methods.keys()):
+        interface = interface_and_options(new_class)[0]
+        if missing := sorted(self._interface.methods.keys() - interface.methods.keys()):
             raise ValueError(
                 f"{actor_class!r} would replace {self._interface.class_name} and lacks "
                 f"its methods {', '.join(missing)}"
             )
+        if self._health is not None:
+            check_health_method(interface, self._health)
         return new_class
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
 
 
 def _checked_class(actor_class: object) -> ActorClass[..., Any]:

@@ -206,7 +206,9 @@ def _fill_parts(
             if not part.done():
                 part.set_cancelled()
         return
-    error = ref.exception() or _fault(ref.result(), len(parts), where)
+    error = ref.exception()
+    if error is None:  # one of the user may be false
+        error = _fault(ref.result(), len(parts), where)
     for place, part in enumerate(parts):
         if part.done():
             continue

@@ -457,7 +457,8 @@ class ObjectRef(_Future[R]):
             if self.cancelled():
                 callback(TaskCancelledError("the call was cancelled"))
             else:
-                callback(self.exception() or self.result())
+                error = self.exception()
+                callback(self.result() if error is None else error)
 
         self.watch(call_back)
 

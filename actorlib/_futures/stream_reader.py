@@ -282,7 +282,7 @@ class StreamReader:
     def exception(self) -> None:
         """Marks the error as seen, so that asyncio does not log it."""
         self.completed.exception()
-        for ref, _ in self._items:
+        for ref, _ in tuple(self._items):  # another thread may take one meanwhile
             ref.exception()
 
     # The methods of ResultOwner, for its refs.
@@ -313,7 +313,7 @@ class StreamReader:
             items, self._items = self._items, deque()
         del items
         self._end(TaskCancelledError("the call was cancelled"))
-        for ref, _ in self._items:
+        for ref, _ in tuple(self._items):  # another thread may take one meanwhile
             ref.exception()
         if not self.completed.done():
             self.completed.set_cancelled()

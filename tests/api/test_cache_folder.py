@@ -13,6 +13,8 @@ import pytest
 from actorlib._api.cache_folder import (
     MISSING,
     _digest_of,
+    _entries_in,
+    _versions_of,
     list_entries,
     open_cache,
     read_entry,
@@ -185,6 +187,32 @@ def test_folder_when_it_begins_with_a_tilde_then_it_is_at_home(
     assert open_cache("~/runs", "f", "1") == tmp_path / "runs" / "f" / "1"
 
 
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise ArithmeticError
+
+
+def refuse() -> None:
+    raise MuteError
+
+
+class Refusing:
+    def __reduce__(self) -> Any:
+        return refuse, ()
+
+
+def test_entry_when_loading_it_raises_an_error_without_text_then_it_is_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = entry_in(open_cache(tmp_path, "f", "1"))
+    write_entry(path, Refusing())
+
+    assert read_entry(path) is MISSING
+    (record,) = caplog.records
+    assert "cannot be loaded" in record.getMessage()
+    assert "MuteError" in record.getMessage()
+
+
 def test_folder_when_removed_meanwhile_then_it_is_created_again(tmp_path: Path) -> None:
     path = entry_in(open_cache(tmp_path / "runs", "f", "1"))
     path.parent.rmdir()
@@ -193,6 +221,22 @@ def test_folder_when_removed_meanwhile_then_it_is_created_again(tmp_path: Path) 
     write_entry(path, 1)
 
     assert read_entry(path) == 1
+
+
+def test_entries_when_another_program_removes_them_meanwhile_then_they_are_left_out(
+    tmp_path: Path,
+) -> None:
+    first, second, third = (
+        open_cache(tmp_path, name, version)
+        for name, version in (("f", "1"), ("f", "2"), ("g", "1"))
+    )
+    versions = _versions_of(tmp_path, None)
+    assert next(versions) == first
+    remove_entries(tmp_path)
+    assert list(versions) == [second]
+    assert not third.exists()
+
+    assert _entries_in(second, None) == {}
 
 
 def test_entries_when_listed_and_removed_then_by_function_and_time(

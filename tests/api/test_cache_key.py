@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import itertools
 import os
 import subprocess
@@ -334,6 +335,53 @@ def test_value_when_it_is_shared_and_not_nested_in_itself_then_it_has_a_key() ->
     shared = [1]
 
     assert value_digest([shared, shared]) == value_digest([[1], [1]])
+
+
+class Derived(Trial):
+    """Has fields of its base alone, besides what Python keeps."""
+
+    @functools.cached_property
+    def total(self) -> Any:
+        return self.x + self.y
+
+
+class Secretive(Run):
+    def __init__(self, x: Any, secret: Any) -> None:
+        super().__init__(x)
+        self.secret = secret
+
+
+class Marked(Point):
+    """May have attributes besides its fields."""
+
+
+def test_value_when_it_has_other_attributes_than_its_fields_then_it_has_no_key() -> (
+    None
+):
+    derived = Derived(1, 2)
+    before = value_digest(derived)
+    assert derived.total == 3
+    assert value_digest(derived) == before
+
+    marked: Any = Marked(1)
+    assert value_digest(marked) != value_digest(Point(1))
+    marked.unit = "m"
+    for value, name in ((Secretive(1, 2), "secret"), (marked, "unit")):
+        error = refusal_of([value])
+        assert error.place == "[0]"
+        assert error.reason == f"has the attribute {name}, which is not a field"
+
+
+@dataclasses.dataclass(frozen=True)
+class Shy:
+    x: int
+
+    def __repr__(self) -> str:
+        raise ArithmeticError
+
+
+def test_key_when_the_repr_of_a_part_raises_then_it_is_not_needed() -> None:
+    assert value_digest({Shy(1): 1}) != value_digest({Shy(2): 1})
 
 
 # Functions.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from helpers.actors import end_of
@@ -16,6 +18,7 @@ from helpers.marks import in_memory
 import actorlib
 from actorlib import Replicas
 from actorlib._api.actor_handle import pin_of
+from actorlib._api.replica_router import ReplicaRouter
 from actorlib.exceptions import OverloadedError, UnknownOptionError
 
 if TYPE_CHECKING:
@@ -144,6 +147,62 @@ async def test_calls_when_their_replica_dies_then_the_limit_loses_none() -> None
         await let_go(models)
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         assert not any(isinstance(each, OverloadedError) for each in outcomes)
+
+
+class Late(float):
+    """A time, at whose first use another thread begins, and may come first."""
+
+    def begin(self, thread: threading.Thread) -> None:
+        self._thread = thread
+
+    def __sub__(self, other: float) -> float:
+        if not self._thread.ident:
+            self._thread.start()
+            self._thread.join(0.1)
+        return float(self) - other
+
+
+async def test_estimate_when_another_thread_needs_one_too_then_both_have_one() -> None:
+    late = Late(100.0)
+    times = iter([0.0, late, 100.0])
+    counts: Any = SimpleNamespace(engine=None, ended_calls=1)
+    counts.loop = SimpleNamespace(time=lambda: next(times))
+    router = ReplicaRouter(counts, 1, None)
+    errors: list[OverloadedError] = []
+
+    def estimate() -> None:
+        errors.append(router._overloaded("full", 1))
+
+    late.begin(threading.Thread(target=estimate))
+    router._sample()
+    estimate()
+    late._thread.join()
+
+    assert [error.retry_after for error in errors] == [1.0, 1.0]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_ended_calls_when_a_replica_ends_meanwhile_then_they_are_counted() -> (
+    None
+):
+    async with Replicas(Model, 2, max_pending=1) as models:
+        replicas = models._set
+        engine = replicas.engine
+
+        class Ending:
+            """Reads the numbers of calls while the loop removes a replica."""
+
+            def backlogs(self, actors: Any) -> list[int]:
+                removed.append(replicas.replicas.pop())
+                return engine.backlogs(actors)
+
+        removed: list[Any] = []
+        replicas.engine = cast("Any", Ending())
+        try:
+            assert replicas.ended_calls == 0
+        finally:
+            replicas.engine = engine
+            replicas.replicas += removed
 
 
 async def test_error_when_pickled_then_the_same() -> None:

@@ -7,15 +7,18 @@ import gc
 import logging
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import end_of, running
+from helpers.actors import Caller, Place, end_of, running
 from helpers.calls import raised
 from helpers.marks import in_memory
 
 import actorlib
 from actorlib import Replicas
+
+if TYPE_CHECKING:
+    from helpers.actors import Stop
 
 pytestmark = in_memory(num_cpus=64, grace=0.5)
 
@@ -213,3 +216,42 @@ async def test_replicas_when_closed_or_gone_then_nothing_is_made_any_more() -> N
     del models
     gc.collect()
     await asyncio.gather(*calls, *ends)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_number_when_one_cannot_be_made_and_is_not_needed_then_it_is_not_tried(
+    tmp_path: Path,
+) -> None:
+    refusing = tmp_path / "refusing"
+    async with Replicas(Model, max=2, idle=2, args=(str(refusing),)) as models:
+        refusing.touch()
+        calls = [models.pause.remote(0.2) for _ in range(6)]
+        await until(lambda: len(models) == 2)
+        await asyncio.gather(*calls)
+        await until(lambda: len(models) == 1)
+
+        refusing.unlink()
+        await asyncio.sleep(8)  # the loop jumps over it
+        assert (len(models), states(models)) == (1, ["alive"])
+
+
+@pytest.mark.process
+@pytest.mark.asyncio(loop_scope="function")
+async def test_number_when_the_folder_of_a_further_one_is_gone_then_said_once(
+    tmp_path: Path, stop: Stop, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    cls = Caller.options(runtime_env={"working_dir": str(folder)})
+    async with running(), Replicas(cls, max=2) as models:
+        held = models.run.remote(Place.stop_here, stop.place)
+        await stop.reached()
+        folder.rmdir()
+        behind = models.run.remote(len, "ab")
+        await until(lambda: caplog.records)
+        stop.release()
+        await held
+
+        assert (await behind, len(models)) == (2, 1)
+        [record] = caplog.records
+        assert f"there is no directory {folder}" in record.getMessage()

@@ -7,7 +7,7 @@ import gc
 import os
 import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from helpers.actors import end_of, running
@@ -24,6 +24,7 @@ from actorlib.exceptions import (
     ActorUnavailableError,
     ActorUnschedulableError,
     DeadlineExceededError,
+    SerializationError,
 )
 
 if TYPE_CHECKING:
@@ -563,6 +564,144 @@ async def test_replicas_when_their_runtime_is_over_then_none_in_the_next() -> No
         with pytest.raises(RuntimeError, match="its runtime was shut down"):
             await models.scale(3)
         await models.aclose()
+
+
+# Changes that fail.
+
+
+@actorlib.remote
+class Better(Model.__wrapped__):
+    """Replaces a Model."""
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_replace_when_its_arguments_are_not_some_then_nothing_has_changed() -> (
+    None
+):
+    async with Replicas(Model, 1) as models:
+        for wrong in ({"args": 3}, {"kwargs": 3}):
+            with pytest.raises(TypeError):
+                await models.replace(Better, **wrong)
+        first = models.stats()[0].handle
+        await actorlib.kill(first)
+        await until(lambda: states(models) == ["alive"])
+
+        [after] = models.stats()
+        assert after.handle != first
+        assert repr(after.handle).startswith("Actor(Model")
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_scale_when_one_of_several_cannot_be_sent_then_as_many_as_before() -> (
+    None
+):
+    made: list[Replicas[Any]] = []
+
+    class Name:
+        def __reduce__(self) -> Any:
+            if made and len(made[0].stats()) > 1:
+                raise ArithmeticError("no more")
+            return str, ("it",)
+
+    async with Replicas(Model, 1, args=(Name(),)) as models:
+        made.append(models)
+        with pytest.raises(SerializationError, match="no more"):
+            await models.scale(4)
+
+        assert len(models) == 1
+        await until(lambda: states(models) == ["alive"])
+        assert await models.hello.remote() == "it"
+    made.clear()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_replicas_when_awaited_while_one_leaves_then_it_is_left_out() -> None:
+    async with Replicas(Model.options(num_cpus=64), 1) as models:
+        growing = asyncio.create_task(models.scale(2))
+        await asyncio.sleep(0)
+        shrinking = asyncio.create_task(models.scale(1))
+        await asyncio.sleep(0)
+        assert states(models) == ["alive", "leaving"]
+
+        assert await models is models
+        await shrinking
+        assert isinstance(await raised(growing), ActorDiedError)
+
+
+# Health checks.
+
+
+class Strict(Model.__wrapped__):
+    async def check(self, level: int) -> None: ...  # type: ignore[override]
+
+    @actorlib.method(num_returns=2)
+    def pair(self) -> tuple[int, int]:
+        return 1, 2
+
+    def stream(self) -> Iterator[int]:
+        yield 1
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_health_when_its_method_is_not_fit_then_refused_where_it_was_named() -> (
+    None
+):
+    strict, number = actorlib.remote(Strict), cast("Any", 3)
+    for name, error, why in (
+        (number, TypeError, "health takes a name"),
+        ("stream", TypeError, r"one result, and Strict\.stream is a generator"),
+        ("pair", TypeError, r"Strict\.pair has num_returns=2"),
+        ("check", TypeError, "missing 1 required"),
+    ):
+        with pytest.raises(error, match=why):
+            Replicas(strict, 1, health=name)
+    async with Replicas(Model, 1, health="check") as models:
+        with pytest.raises(TypeError, match="missing 1 required"):
+            await models.replace(strict)
+        assert await models.hello.remote() == "first"
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_health_when_a_replica_has_as_many_calls_as_it_may_then_it_is_well() -> (
+    None
+):
+    cls = Model.options(max_pending_calls=1)
+    async with Replicas(cls, 1, health="check", health_interval=0.1) as models:
+        held = models.pause.remote(5)
+        await asyncio.sleep(3)  # the loop jumps over it
+        assert states(models) == ["alive"]
+        assert await held
+
+
+# Ends in other places.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_replicas_when_a_thread_drops_them_last_then_they_end() -> None:
+    loop = asyncio.get_running_loop()
+    models = [await Replicas(Model, 1, health="check")]
+    ends = [end_of(each.handle) for each in models[0].stats()]
+    loop.set_debug(True)  # it refuses what another thread does to its tasks
+    try:
+        await asyncio.to_thread(models.clear)
+        await asyncio.gather(*ends)
+    finally:
+        loop.set_debug(False)
+
+
+async def test_replicas_when_the_runtime_ends_in_their_block_then_its_error_stays() -> (
+    None
+):
+    async with running(num_cpus=4, grace=0.5) as runtime:
+        with pytest.raises(LookupError):  # noqa: PT012  # it is about the block
+            async with Replicas(Model, 2) as models:
+                held = models.pause.remote()
+                ending = asyncio.create_task(runtime.shutdown())
+                await asyncio.sleep(0)
+                raise LookupError
+        await models.aclose()
+        await ending
+        assert isinstance(await raised(held), ActorDiedError)
 
 
 # What makes no sense.

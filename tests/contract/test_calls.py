@@ -380,6 +380,27 @@ async def test_num_returns_when_there_are_not_so_many_values_then_each_ref_fails
             assert isinstance(caught.value, ValueError)
 
 
+class NoEntriesError(ValueError):
+    """Is false, like the collected errors of some libraries without entries."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+def raise_false() -> None:
+    raise NoEntriesError("bad")
+
+
+@FEW_KINDS
+async def test_num_returns_when_the_error_is_false_then_each_ref_has_it(
+    api: Api, callee: Callee
+) -> None:
+    for part in parts_of(callee, 2, raise_false):
+        error = await error_of(api, part)
+        assert isinstance(error, NoEntriesError)
+        assert isinstance(error, TaskError)
+
+
 def call_for_parts(pair: Any, three: Any) -> Generator[Any, Any, list[int]]:
     first, second = pair.remote(7, 3)
     values = yield [first, second]
