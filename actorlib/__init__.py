@@ -87,7 +87,7 @@ _NAMES = {
 }
 """The names of each module, which is loaded when one of them is first used."""
 
-__version__ = "0.3.0"
+__version__ = "0.3.1"
 
 __all__ = [
     "ActorHandle",
