@@ -26,6 +26,7 @@ from collections import deque
 from socket import SO_ERROR, SOL_SOCKET
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from actorlib._base.named_sockets import NO_SIGNAL
 from actorlib._wire.codec import FrameDecoder, borrowed_of, encode, encode_with_borrowed
 from actorlib.exceptions import ProtocolError
 
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 
-_NO_SIGNAL = int(getattr(socket, "MSG_NOSIGNAL", 0))
-"""A program may have restored the default handler of SIGPIPE, which ends it."""
 _MAX_READS = 16
 # Enough for a few hundred small frames: the other side processes the first of a burst
 # while this side still makes the rest.
@@ -264,7 +263,7 @@ class AsyncChannel:
             self._add_to_backlog(memoryview(data))
             return
         try:
-            sent = self._sock.send(data, _NO_SIGNAL)
+            sent = self._sock.send(data, NO_SIGNAL)
         except (BlockingIOError, InterruptedError):
             sent = 0
         except OSError:
@@ -287,7 +286,7 @@ class AsyncChannel:
         while self._backlog:
             rest = self._backlog[0]
             try:
-                sent = self._sock.send(rest, _NO_SIGNAL)
+                sent = self._sock.send(rest, NO_SIGNAL)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:

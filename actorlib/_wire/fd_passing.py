@@ -21,6 +21,7 @@ import socket
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._base.ids import BLOCK_KIND, kind_of
+from actorlib._base.named_sockets import NO_SIGNAL
 from actorlib._shm.layout import SEGMENT_NAME_SIZE
 from actorlib._shm.memory import SharedPayload, SharingOptions
 from actorlib._shm.segments import MemoryBudget, read_only_fd
@@ -37,8 +38,6 @@ FD_SIZE = array.array("i").itemsize
 _ROOM = socket.CMSG_SPACE(FD_SIZE)
 _CUT_SHORT = int(socket.MSG_CTRUNC)  # a plain number: the enum's operations are slow
 _PEEK = int(socket.MSG_PEEK)
-_NO_SIGNAL = int(getattr(socket, "MSG_NOSIGNAL", 0))
-"""A program may have restored the default handler of SIGPIPE, which ends it."""
 _CLOSED_ON_EXEC = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
 """Hides received descriptors from programs that are started here."""
 
@@ -91,7 +90,7 @@ class FdSocket:
 def send_fd(sock: socket.socket, data: bytes, fd: int) -> int:
     """Sends bytes with a descriptor at the first one; returns how many were sent."""
     rights = socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd])
-    return sock.sendmsg([data], [rights], _NO_SIGNAL)
+    return sock.sendmsg([data], [rights], NO_SIGNAL)
 
 
 def received_fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
