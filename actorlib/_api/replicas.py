@@ -94,7 +94,8 @@ class Replicas(Generic[T]):
     ``await replicas`` waits until all are ready; ``async with`` does so too, and ends
     them with the block. Without a block they end when this object is gone and their
     calls are done. It is for the program that started the runtime, on the local and on
-    the inline engine; its methods may be called from any thread.
+    the inline engine; its methods may be called from any thread. Methods of the class
+    that are named ``scale``, ``replace``, ``stats`` or ``aclose`` cannot be called.
 
     Args:
         actor_class: A class decorated with ``@actorlib.remote``, with its options.
