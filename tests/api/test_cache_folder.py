@@ -230,6 +230,8 @@ def test_entries_when_another_program_removes_them_meanwhile_then_they_are_left_
         open_cache(tmp_path, name, version)
         for name, version in (("f", "1"), ("f", "2"), ("g", "1"))
     )
+    for folder in (first, second, third):
+        write_times(folder, 100)
     versions = _versions_of(tmp_path, None)
     assert next(versions) == first
     remove_entries(tmp_path)
