@@ -25,7 +25,7 @@ def warn(message: str, *args: object) -> None:
 
 
 def tell(level: int, message: str, *args: object) -> None:
-    """Logs a message that is not a warning, in an empty context too.
+    """Logs a message as ``warn`` does, of any level; ignores what handlers raise.
 
     A caller that has to format a text first checks whether the logger has that level
     enabled.

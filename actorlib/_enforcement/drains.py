@@ -11,11 +11,10 @@ anyway, and a warning names the processes that remain.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, final
 
-from actorlib._base.log import warn
+from actorlib._base.log import tell
 from actorlib._base.notifier import Notifier
 from actorlib._options.kinds import UNITS
 
@@ -171,14 +170,14 @@ class Drains:
             self._finish(drain)
 
     def _give_up(self, drain: Drain) -> None:
-        with suppress(Exception):  # a handler of the user's may raise
-            warn(
-                "the share of %s is given to others %g s after its end, although %s. "
-                "The next actor on it may run out of memory",
-                drain.occupant.title,
-                LIMIT,
-                describe(drain.remaining),
-            )
+        tell(
+            logging.WARNING,
+            "the share of %s is given to others %g s after its end, although %s. "
+            "The next actor on it may run out of memory",
+            drain.occupant.title,
+            LIMIT,
+            describe(drain.remaining),
+        )
         self._finish(drain)
 
     def _finish(self, drain: Drain) -> None:

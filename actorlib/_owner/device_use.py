@@ -17,13 +17,14 @@ if this process is killed (``Launcher.keep_open``).
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import socket
 from collections import Counter
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from actorlib._base.log import warn
+from actorlib._base.log import tell
 from actorlib._base.named_sockets import peer_pid, peer_uid
 from actorlib._loops.fork_copies import close_in_forks
 from actorlib.accelerators.device_users import announcement_of, lock_of
@@ -105,12 +106,12 @@ class _Cards:
         try:
             self._keep_open([s.fileno() for each in self.open.values() for s in each])
         except OSError as error:
-            with suppress(Exception):  # a handler of the user's may raise
-                warn(
-                    "if this program is killed, its devices count as free before its "
-                    "workers have ended: %s",
-                    error,
-                )
+            tell(
+                logging.WARNING,
+                "if this program is killed, its devices count as free before its "
+                "workers have ended: %s",
+                error,
+            )
 
     def close(self) -> None:
         """Closes all sockets; in a fork, the copies."""
@@ -189,18 +190,18 @@ class SharedUse:
                 if (card, program.pid) in self._warned:
                     continue
                 self._warned.add((card, program.pid))
-                with suppress(Exception):  # a handler of the user's may raise
-                    warn(
-                        "%s %s is used by this program and by %s%s. Neither waits for "
-                        "the other, and the shares of both together may exceed the "
-                        "device. init(devices='exclusive') in both lets one wait for "
-                        "the other; init(devices='free') uses only devices that no "
-                        "other runtime has. actorlib ps shows its actors",
-                        device.kind,
-                        device.id,
-                        program,
-                        ", which has devices='exclusive'" if is_exclusive else "",
-                    )
+                tell(
+                    logging.WARNING,
+                    "%s %s is used by this program and by %s%s. Neither waits for "
+                    "the other, and the shares of both together may exceed the "
+                    "device. init(devices='exclusive') in both lets one wait for "
+                    "the other; init(devices='free') uses only devices that no "
+                    "other runtime has. actorlib ps shows its actors",
+                    device.kind,
+                    device.id,
+                    program,
+                    ", which has devices='exclusive'" if is_exclusive else "",
+                )
 
 
 class _Wait(NamedTuple):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from actorlib._scheduler.device_pool import DevicePool
-    from actorlib._scheduler.request import BundleRequest, LeaseRequest
+    from actorlib._scheduler.request import BundleRequest, LeaseRequest, QueueKey
 
 
 @final
@@ -97,10 +97,9 @@ class Bundles:
         usual, nested = _ReservedForWaiters(self), _ReservedForWaiters(self)
         granted: list[tuple[int, Lease]] = []
         # If one has to wait, so have all equal ones behind it.
-        staying: dict[object, Mapping[int, Mapping[str, int]]] = {}
+        staying: dict[QueueKey, Mapping[int, Mapping[str, int]]] = {}
         for place, request in enumerate(requests):
-            amounts = frozenset(request.resources.amounts.items())
-            key = amounts, request.constraints, request.bundle_index, request.origin
+            key = request.queue_key
             each = staying.get(key)
             if each is None:
                 reserved = usual if request.origin is Origin.USUAL else nested

@@ -8,12 +8,12 @@ time are one record of the log, with one reason for the requests of one shape.
 from __future__ import annotations
 
 import builtins
+import logging
 import sys
 from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from actorlib._base.log import warn
+from actorlib._base.log import tell
 from actorlib._scheduler.device_pool import LISTED, listed
 
 if TYPE_CHECKING:
@@ -119,11 +119,11 @@ class LongWaits:
         if others:
             lines.append(f"These have waited as long: {listed(others, len(others))}")
         if lines:
-            with suppress(Exception):  # a handler of the user's may raise
-                warn(
-                    "%s; runtime.explain() and runtime.snapshot() say more",
-                    "\n".join(lines),
-                )
+            tell(
+                logging.WARNING,
+                "%s; runtime.explain() and runtime.snapshot() say more",
+                "\n".join(lines),
+            )
 
 
 def _line(reason: str, names: Sequence[str]) -> str:

@@ -211,6 +211,9 @@ class DeviceConstraints:
 
 ANYWHERE = DeviceConstraints()
 
+QueueKey = tuple[frozenset[tuple[str, int]], DeviceConstraints, "Origin", int]
+"""What equal requests have in common: amounts by name, constraints, origin, bundle."""
+
 
 class Origin(enum.Enum):
     """The origin of a request: running work comes before other requests.
@@ -248,6 +251,12 @@ class LeaseRequest(NamedTuple):
     group: GroupSpec | None = None
     bundle_index: int = ANY_BUNDLE
     holder: str = ""
+
+    @property
+    def queue_key(self) -> QueueKey:
+        """The same for equal requests: if one has to wait, so have those behind it."""
+        amounts = frozenset(self.resources.amounts.items())
+        return amounts, self.constraints, self.origin, self.bundle_index
 
     @property
     def is_of_type(self) -> bool:

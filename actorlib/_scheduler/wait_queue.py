@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from actorlib._options.resources import Resources
     from actorlib._scheduler.candidates import Reserved
     from actorlib._scheduler.ledger import Ledger
-    from actorlib._scheduler.request import DeviceConstraints, LeaseRequest
+    from actorlib._scheduler.request import DeviceConstraints, LeaseRequest, QueueKey
     from actorlib.accelerators.base import Lease
 
 
@@ -77,9 +77,6 @@ _head = attrgetter("head")
 
 # To look one up takes 0.2 us before Python 3.12.
 _NESTED, _USUAL = Origin.NESTED, Origin.USUAL
-
-Amounts = frozenset[tuple[str, int]]
-"""The amounts of a request, by name."""
 
 
 @final
@@ -98,7 +95,7 @@ class WaitQueue:
         self.is_reordered = False
         self._ledger = ledger
         self._arrivals = 0
-        self._subqueues: dict[tuple[Amounts, DeviceConstraints, Origin], _Subqueue] = {}
+        self._subqueues: dict[QueueKey, _Subqueue] = {}
         self._classes: dict[
             tuple[frozenset[str], DeviceConstraints, Origin], _RequestClass
         ] = {}
@@ -195,7 +192,7 @@ class WaitQueue:
         self._take_out(waiter)
 
     def _take_out(self, waiter: Waiter) -> None:
-        key = _key(waiter.request)
+        key = waiter.request.queue_key
         subqueue = self._subqueues[key]
         head = subqueue.head
         subqueue.remove(waiter)
@@ -219,7 +216,7 @@ class WaitQueue:
         if self._ledger.infeasible_part(request.resources, request.constraints):
             self._infeasible[waiter.number] = waiter
             return
-        subqueue = self._subqueues.get(_key(request)) or self._new_subqueue(request)
+        subqueue = self._subqueues.get(request.queue_key) or self._new_subqueue(request)
         request_class = subqueue.request_class
         if request.origin is _NESTED:
             # Of its class, only the first waiter delays nested ones.
@@ -288,7 +285,7 @@ class WaitQueue:
             if request.origin is _NESTED:
                 self._nested_classes.add(request_class)
         subqueue = _Subqueue(request_class, resources)
-        self._subqueues[_key(request)] = subqueue
+        self._subqueues[request.queue_key] = subqueue
         request_class.subqueues[subqueue] = None
         return subqueue
 
@@ -593,11 +590,6 @@ def _in_order(
         yield subqueue.at(position), subqueue, position
         if subqueue not in staying and position + 1 < len(subqueue):
             heappush(behind, (subqueue.at(position + 1).number, position + 1, subqueue))
-
-
-def _key(request: LeaseRequest) -> tuple[Amounts, DeviceConstraints, Origin]:
-    amounts = frozenset(request.resources.amounts.items())
-    return amounts, request.constraints, request.origin
 
 
 def _is_counted(ledger: Ledger, name: str) -> bool:

@@ -8,7 +8,6 @@ import pickle
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from helpers.actors import running
 from helpers.host import RecordedHost
+from helpers.threads import refuse_once
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -255,15 +255,7 @@ async def test_monitor_when_a_check_fails_for_a_moment_then_it_goes_on(
     Machine(monkeypatch, full)
     read = monitor.memory_usage
     earlier = iter([None])  # as while too many files are open
-    submit: Any = ThreadPoolExecutor.submit
-    errors = [RuntimeError("can't start new thread")]
-
-    def start(pool: ThreadPoolExecutor, work: Any, *args: Any) -> Any:
-        if errors and getattr(work, "func", None) is monitor.private_sizes:
-            raise errors.pop()
-        return submit(pool, work, *args)
-
-    monkeypatch.setattr(ThreadPoolExecutor, "submit", start)
+    errors = refuse_once(monkeypatch, monitor.private_sizes)
     monkeypatch.setattr(monitor, "_UNREADABLE", 0.0)
     monkeypatch.setattr(monitor, "memory_usage", lambda host: next(earlier, read(host)))
     async with running(memory_threshold=0.9, preload=[__name__]):

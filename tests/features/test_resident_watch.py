@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from helpers.scripted import be_busy, scripted
+from helpers.threads import refuse_once
 
 import actorlib
 from actorlib._core.engine import find_engine
@@ -165,15 +165,7 @@ async def test_memory_when_the_actor_is_gone_then_nothing_is_read_any_more(
 async def test_memory_when_no_thread_can_be_started_for_a_moment_then_it_goes_on(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit: Any = ThreadPoolExecutor.submit
-    errors = [RuntimeError("can't start new thread")]
-
-    def start(pool: ThreadPoolExecutor, work: Any, *args: Any) -> Any:
-        if errors and getattr(work, "func", None) is resident_sizes:
-            raise errors.pop()
-        return submit(pool, work, *args)
-
-    monkeypatch.setattr(ThreadPoolExecutor, "submit", start)
+    errors = refuse_once(monkeypatch, resident_sizes)
     async with scripted({}, num_cpus=2) as launcher:
         model = Model.options(memory="10MiB").remote()
         kernel.resident[await _started(launcher, model)] = 3 * MIB

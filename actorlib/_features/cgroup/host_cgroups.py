@@ -31,7 +31,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, final
 
-from actorlib._base.log import warn
+from actorlib._base.log import tell
 from actorlib._base.value import dataclass
 from actorlib._features.cgroup.delegation import (
     CONTROLLERS,
@@ -355,10 +355,10 @@ class HostCgroups:
 
 
 def _warn_of_leftover(path: str, why: str) -> None:
-    with suppress(Exception):  # a handler of the user's may raise
-        warn(
-            "the cgroup %s stays, with the memory that the driver reserves for it: %s. "
-            "The next program here that limits the memory of devices removes it",
-            path,
-            why,
-        )
+    tell(
+        logging.WARNING,
+        "the cgroup %s stays, with the memory that the driver reserves for it: %s. "
+        "The next program here that limits the memory of devices removes it",
+        path,
+        why,
+    )

@@ -130,7 +130,12 @@ class _warning:  # noqa: N801  # a context manager, named as in ``contextlib``
 
 
 def _warn(why: str) -> None:
-    from actorlib._base.log import warn  # noqa: PLC0415  # it loads logging
+    import logging  # noqa: PLC0415  # few workers need it
 
-    with suppress(Exception):  # a handler of the user's may raise
-        warn("the share of the device does not limit this framework here: %s", why)
+    from actorlib._base.log import tell  # noqa: PLC0415  # the same
+
+    tell(
+        logging.WARNING,
+        "the share of the device does not limit this framework here: %s",
+        why,
+    )

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
-from actorlib._base.log import warn
+from actorlib._base.log import tell
 from actorlib._enforcement.host_memory import proportional_size, resident_sizes
 from actorlib._features.watchdog.resident import Watched, confirm, judge
 from actorlib._options.resources import format_bytes
@@ -168,14 +167,14 @@ def _proportional(host: Host, workers: Iterable[Collection[int]]) -> list[int | 
 
 def _warn(entry: _Entry, pid: int, its: Resident, real: int | None) -> None:
     count = len(its.pids)
-    with suppress(Exception):  # a handler of the user's may raise
-        warn(
-            "%s (pid %d) has %s of the host's memory%s, and memory='%s' was asked for. "
-            "Ask for as much as it uses: else others are placed where there is no room "
-            "for them",
-            entry.label(),
-            pid,
-            format_bytes(its.nbytes if real is None else real),
-            f" in {count} processes" if count > 1 else "",
-            format_bytes(entry.asked or 0),
-        )
+    tell(
+        logging.WARNING,
+        "%s (pid %d) has %s of the host's memory%s, and memory='%s' was asked for. "
+        "Ask for as much as it uses: else others are placed where there is no room "
+        "for them",
+        entry.label(),
+        pid,
+        format_bytes(its.nbytes if real is None else real),
+        f" in {count} processes" if count > 1 else "",
+        format_bytes(entry.asked or 0),
+    )

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
-from actorlib._base.log import warn
+from actorlib._base.log import tell, warn
 from actorlib._core.engine import override
 from actorlib._enforcement.drains import LIMIT
 from actorlib._enforcement.gpu_processes import UNKNOWN, UNLISTED
@@ -108,12 +107,12 @@ class Watchdog(Tier):
             record.options.device_memory_overuse
             or self.site.options.device_memory_overuse
         )
-        with suppress(Exception):  # a handler of the user's may raise
-            warn(
-                "%s takes more device memory than it was granted: %s",
-                record.title,
-                overuse,
-            )
+        tell(
+            logging.WARNING,
+            "%s takes more device memory than it was granted: %s",
+            record.title,
+            overuse,
+        )
         if action == "kill":
             reason = f"it was ended for its device memory: {overuse}"
             worker.end_for(Verdict(_EXCEEDED, reason, partial(_error, overuse)))

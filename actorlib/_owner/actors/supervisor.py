@@ -11,12 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import suppress
 from contextvars import Context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from actorlib._base.log import tell, warn
+from actorlib._base.log import tell
 from actorlib._base.notifier import Notifier
 from actorlib._options.resources import Resources
 from actorlib._owner.actors.actor_record import ActorState
@@ -642,11 +641,10 @@ class ActorSupervisor:
                 tell(self._level, "%s %s: %s", self.record.title, what, how)
             return
         line = replace(how, log_tail="")  # that was shown, unless it is not to be
-        with suppress(Exception):  # a handler of the user's may raise
-            if isinstance(self._cause, ActorUnschedulableError):
-                warn("%s", line)  # it begins with the actor's name
-            else:
-                warn("%s %s: %s", self.record.title, what, line)
+        if isinstance(self._cause, ActorUnschedulableError):
+            tell(logging.WARNING, "%s", line)  # it begins with the actor's name
+        else:
+            tell(logging.WARNING, "%s %s: %s", self.record.title, what, line)
 
 
 class _NotCreated(Exception):  # noqa: N818  # carries what went wrong
